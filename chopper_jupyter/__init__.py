@@ -1,0 +1,72 @@
+"""Where did my GPU time go, and why? A GPU training profiler that lives in the notebook.
+
+Load it with ``%load_ext chopper_jupyter``, put ``%%chopper_profile`` on top of a training
+cell, or open an existing trace with ``read_trace`` and explore it with ``Explorer``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from chopper_jupyter._version import __version__
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from chopper_jupyter.collect.profile import profile
+    from chopper_jupyter.core.analysis.breakdown import breakdown
+    from chopper_jupyter.core.analysis.summary import summarize
+    from chopper_jupyter.core.errors import ChopperError
+    from chopper_jupyter.core.read import read_trace
+    from chopper_jupyter.core.trace import Trace
+    from chopper_jupyter.widgets.explorer import Explorer
+
+__all__ = [
+    "ChopperError",
+    "Explorer",
+    "Trace",
+    "breakdown",
+    "profile",
+    "read_trace",
+    "summarize",
+]
+
+_HOMES = {
+    "ChopperError": "core.errors",
+    "Explorer": "widgets.explorer",
+    "Trace": "core.trace",
+    "breakdown": "core.analysis.breakdown",
+    "profile": "collect.profile",
+    "read_trace": "core.read",
+    "summarize": "core.analysis.summary",
+}
+"""Where each public name lives; it is imported at first use, so that importing is cheap."""
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
+
+
+def load_ipython_extension(ipython: InteractiveShell) -> None:
+    """Register ``%%chopper_profile``; called by ``%load_ext chopper_jupyter``."""
+    from chopper_jupyter import magics  # noqa: PLC0415
+
+    magics.register(ipython)
+
+
+def unload_ipython_extension(ipython: InteractiveShell) -> None:
+    """Remove what ``load_ipython_extension`` registered."""
+    from chopper_jupyter import magics  # noqa: PLC0415
+
+    magics.unregister(ipython)

@@ -1,0 +1,1 @@
+"""From a training cell to a run folder; torch is imported when recording starts."""

@@ -1,0 +1,1 @@
+"""The shared analysis core: files -> Trace -> answers. Knows no notebook and no torch."""

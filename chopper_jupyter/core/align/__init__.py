@@ -1,0 +1,1 @@
+"""Ties what was recorded apart: kernels to launches, operators, spans and clocks."""

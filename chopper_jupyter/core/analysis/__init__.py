@@ -1,0 +1,1 @@
+"""Questions to a Trace: functions from a Trace to a table."""

@@ -1,0 +1,1 @@
+"""One file per format, each from a file to events."""
