@@ -31,7 +31,7 @@ demo: $(ENV)  ## profile a training cell headlessly; writes demo/
 test: $(ENV) check  ## check, then run every test; sets up all it needs
 	cd js && npm test
 	.ci/chromium
-	$(BIN)/python -m pytest --doctest-modules tests chopper_jupyter
+	$(BIN)/python -m pytest
 
 lab: $(ENV)  ## open the example notebooks in JupyterLab
 	$(BIN)/jupyter trust $(NOTEBOOKS)

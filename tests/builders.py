@@ -26,7 +26,7 @@ class Rank:
 
     >>> r = Rank()
     >>> with r.module("layers.0.mlp", "MLP"), r.op("aten::mm", seq=1):
-    ...     r.launch("gemm_kernel", dur=50)
+    ...     _ = r.launch("gemm_kernel", dur=50)
     >>> r.document()["traceEvents"][0]["name"]
     'chopper::module::Model::layers.0.mlp::MLP'
     """

@@ -1,0 +1,24 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+def pytest_collection_modifyitems(items):
+    """Skip, and say so, what needs real traces where there are none."""
+    if os.environ.get("CHOPPER_REAL_DATA"):
+        return
+    skip = pytest.mark.skip(reason="CHOPPER_REAL_DATA names no folder with real traces")
+    for item in items:
+        if item.get_closest_marker("real"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """Return the folder of real traces; only for tests marked ``real``."""
+    return Path(os.environ["CHOPPER_REAL_DATA"])
