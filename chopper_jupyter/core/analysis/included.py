@@ -1,0 +1,106 @@
+"""Which kernels an answer covers: warm-up and what lies outside iterations are left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chopper_jupyter.core.analysis.levels import KEY_COLUMNS
+from chopper_jupyter.core.analysis.metrics import MEASURES
+from chopper_jupyter.core.errors import unknown_name
+
+if TYPE_CHECKING:
+    from chopper_jupyter.core.trace import Trace
+
+Include = Literal["measured", "all"]
+"""``measured``: iterations after warm-up; ``all``: every kernel of the trace."""
+
+
+_MEASURED = {m.column for m in MEASURES.values() if m.column}
+COLUMNS = sorted({*KEY_COLUMNS.values(), *_MEASURED, "start_ns"})
+"""Columns of ``kernels`` that answers read."""
+
+
+@dataclass(frozen=True)
+class Included:
+    """The kernels an answer covers, and what was left out.
+
+    Parameters
+    ----------
+    kernels : pyarrow.Table
+        Covered rows of ``trace.kernels``; only the columns that answers group by or sum.
+    iterations : tuple of int
+        Covered iterations; empty if the recording has none, then all kernels are covered.
+    gpus : tuple of int
+        GPUs that own a covered kernel.
+    warmup : int
+        Iterations left out as warm-up.
+    outside : int
+        Kernels left out because they lie in no iteration.
+    """
+
+    kernels: pa.Table
+    iterations: tuple[int, ...]
+    gpus: tuple[int, ...]
+    warmup: int
+    outside: int
+
+    @property
+    def instances(self) -> int:
+        """GPUs times iterations; a recording without iterations counts as one."""
+        return len(self.gpus) * max(1, len(self.iterations))
+
+    def phrase(self) -> str:
+        """Say in one phrase which iterations are covered.
+
+        Examples
+        --------
+        >>> Included(None, (2, 3, 4), (0,), 2, 0).phrase()
+        'iterations 2 to 4 (2 warm-up left out)'
+        >>> Included(None, (), (0,), 0, 0).phrase()
+        'the whole recording (no iterations found)'
+        """
+        if not self.iterations:
+            return "the whole recording (no iterations found)"
+        first, last = self.iterations[0], self.iterations[-1]
+        if first == last:
+            text = f"iteration {first}"
+        elif last - first + 1 == len(self.iterations):
+            text = f"iterations {first} to {last}"
+        else:
+            text = f"iterations {', '.join(map(str, self.iterations))}"
+        return text + (f" ({self.warmup} warm-up left out)" if self.warmup else "")
+
+
+def included(trace: Trace, include: Include = "measured") -> Included:
+    """Select the kernels that answers about this trace cover.
+
+    Parameters
+    ----------
+    trace : Trace
+        The trace.
+    include : {"measured", "all"}
+        ``"measured"`` takes the iterations after warm-up, or everything if the recording has
+        no iterations; ``"all"`` also takes warm-up and kernels outside any iteration.
+
+    Raises
+    ------
+    SchemaError
+        If ``include`` is neither.
+    """
+    if include not in get_args(Include):
+        raise unknown_name(what="value of include", name=include, known=get_args(Include))
+    every = trace.iterations
+    taken = every if include == "all" else trace.measured_iterations
+    kernels = trace.kernels.select(COLUMNS)  # a filter copies, and strings are slow to copy
+    outside = 0
+    if taken and include == "measured":
+        outside = kernels["iteration"].null_count
+        if outside or len(taken) < len(every):
+            wanted = pa.array(taken, pa.int32())
+            kernels = kernels.filter(pc.is_in(kernels["iteration"], wanted))
+    gpus = sorted(pc.unique(kernels["gpu"]).to_pylist())
+    return Included(kernels, tuple(taken), tuple(gpus), len(every) - len(taken), outside)
