@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Codes = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 _DENSE = 1 << 23
 """Up to this many possible groups a lookup table is faster than sorting."""
@@ -49,11 +50,14 @@ class Groups:
         Per key, the code of each group.
     count : int
         Number of groups.
+    member : numpy.ndarray of int64
+        One row of each group.
     """
 
     of_row: Ints
     codes: tuple[Codes, ...]
     count: int
+    member: Ints
 
     def sum(self, measures: Mapping[str, Ints]) -> dict[str, Ints]:
         """Sum measures per group, exactly."""
@@ -88,7 +92,7 @@ def group(keys: Sequence[Key], rows: int) -> Groups:
         of_row, size = _compress(of_row, size)
     member = np.zeros(size, np.int64)  # one row of each group tells its codes
     member[of_row] = np.arange(rows)
-    return Groups(of_row, tuple(key.codes[member] for key in keys), size)
+    return Groups(of_row, tuple(key.codes[member] for key in keys), size, member)
 
 
 def _compress(of_row: Ints, size: int) -> tuple[Ints, int]:

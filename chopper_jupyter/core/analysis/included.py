@@ -13,6 +13,8 @@ from chopper_jupyter.core.analysis.metrics import MEASURES
 from chopper_jupyter.core.errors import unknown_name
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from chopper_jupyter.core.trace import Trace
 
 Include = Literal["measured", "all"]
@@ -40,6 +42,8 @@ class Included:
         Iterations left out as warm-up.
     outside : int
         Kernels left out because they lie in no iteration.
+    everything : bool
+        True if kernels that lie in no iteration are covered as well.
     """
 
     kernels: pa.Table
@@ -47,11 +51,25 @@ class Included:
     gpus: tuple[int, ...]
     warmup: int
     outside: int
+    everything: bool = False
 
     @property
     def instances(self) -> int:
-        """GPUs times iterations; a recording without iterations counts as one."""
-        return len(self.gpus) * max(1, len(self.iterations))
+        """GPUs times iterations; what lies in no iteration counts as one iteration."""
+        return self.instances_of(())
+
+    def instances_of(self, apart: Collection[str]) -> int:
+        """Count the instances that one row joins when some levels are kept apart.
+
+        Examples
+        --------
+        >>> which = Included(None, (2, 3, 4), (0, 1), 0, 0)
+        >>> which.instances, which.instances_of(["gpu", "op"])
+        (6, 3)
+        """
+        gpus = 1 if "gpu" in apart else len(self.gpus)
+        iterations = len(self.iterations) + self.everything
+        return gpus if "iteration" in apart else gpus * max(1, iterations)
 
     def phrase(self) -> str:
         """Say in one phrase which iterations are covered.
@@ -72,6 +90,7 @@ class Included:
             text = f"iterations {first} to {last}"
         else:
             text = f"iterations {', '.join(map(str, self.iterations))}"
+        text += " and what lies outside iterations" if self.everything else ""
         return text + (f" ({self.warmup} warm-up left out)" if self.warmup else "")
 
 
@@ -103,4 +122,6 @@ def included(trace: Trace, include: Include = "measured") -> Included:
             wanted = pa.array(taken, pa.int32())
             kernels = kernels.filter(pc.is_in(kernels["iteration"], wanted))
     gpus = sorted(pc.unique(kernels["gpu"]).to_pylist())
-    return Included(kernels, tuple(taken), tuple(gpus), len(every) - len(taken), outside)
+    everything = bool(kernels["iteration"].null_count)
+    warmup = len(every) - len(taken)
+    return Included(kernels, tuple(taken), tuple(gpus), warmup, outside, everything)

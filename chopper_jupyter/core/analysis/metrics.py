@@ -19,8 +19,7 @@ from chopper_jupyter.core.errors import MissingDataError, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+    from chopper_jupyter.core.analysis.grouping import Floats, Ints
 
 
 @dataclass(frozen=True)
