@@ -138,6 +138,7 @@ class Trace:
         -------
         Trace
             A new Trace; the counters and telemetry of the kept kernels and GPUs come along.
+            Iterations chosen here count as measured, even if they were recorded as warm-up.
 
         Raises
         ------
@@ -164,7 +165,11 @@ class Trace:
         telemetry = self.telemetry
         if "gpu" in levels:
             telemetry = telemetry.filter(_matches(telemetry["gpu"], levels["gpu"]))
-        return replace(self, kernels=kernels, counters=counters, telemetry=telemetry)
+        kept = replace(self, kernels=kernels, counters=counters, telemetry=telemetry)
+        # Iterations that were asked for by number are wanted, warm-up or not.
+        warmup = set() if "iteration" in levels else set(self.iterations[: self.info.warmup])
+        left = len(warmup.intersection(kept.iterations))
+        return replace(kept, info=replace(self.info, warmup=left))
 
     def save(self, path: str | Path) -> Path:
         """Write the Trace as a folder of Parquet files with a versioned manifest.
