@@ -104,7 +104,7 @@ class Trace:
         """Build a Trace from tables; absent ones are empty, all are cast to the schema."""
         for name in tables:
             if name not in TABLES:
-                raise unknown_name("table", name, TABLES)
+                raise unknown_name(what="table", name=name, known=TABLES)
         made = {n: conform(n, tables[n]) if n in tables else empty(n) for n in TABLES}
         return cls(**made, info=info or TraceInfo(), quality=quality or Quality())
 
@@ -153,7 +153,7 @@ class Trace:
         mask = None
         for level, value in levels.items():
             if level not in FILTER_COLUMNS:
-                raise unknown_name("level", level, FILTER_COLUMNS)
+                raise unknown_name(what="level", name=level, known=FILTER_COLUMNS)
             one = _matches(self.kernels[FILTER_COLUMNS[level]], value)
             mask = one if mask is None else pc.and_(mask, one)
         if mask is None:
