@@ -1,0 +1,228 @@
+"""Finds the forward operator of every backward one.
+
+First by the forward-backward arrows of the trace, then by (forward thread, sequence number);
+gradient accumulation belongs to the backward node before it on its thread.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from chopper_jupyter.core.align.nesting import Ints, Mask, Nesting
+
+ENGINE = "autograd::engine::evaluate_function"
+ACCUMULATE = "AccumulateGrad"
+TOLERANCE_NS = 1000
+"""Old traces have whole microseconds: an arrow may start just before its range."""
+
+MAX_CHAIN = 8
+"""Gradients of gradients: a backward node's forward may itself be a backward node."""
+
+
+@dataclass(frozen=True)
+class Autograd:
+    """What the autograd engine ran, by position in the forest.
+
+    Parameters
+    ----------
+    engine, node : int64 arrays
+        Nearest ``evaluate_function`` range and nearest autograd node at or above each
+        position; -1 outside.
+    forward : int64 array
+        Position whose layer and op a backward position carries; -1 if unknown or not backward.
+    partner : int64 array
+        For the ranges that are autograd nodes: their forward range; -1 otherwise.
+    backward : bool array
+        Positions that run as part of a backward pass, recomputation included.
+    recompute : bool array
+        Positions that run a forward again inside the backward (activation checkpointing).
+    is_forward : bool array
+        Ranges that some backward node is the gradient of.
+    ambiguous : int
+        Nodes whose sequence number fits several forward threads: left without a forward.
+    """
+
+    engine: Ints
+    node: Ints
+    forward: Ints
+    partner: Ints
+    backward: Mask
+    recompute: Mask
+    is_forward: Mask
+    ambiguous: int
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Autograd's numbers by position, -1 where absent, and which range has which name.
+
+    Parameters
+    ----------
+    seq, fwd_thread : int64 arrays
+        Sequence number and ``Fwd thread id``.
+    names : int array
+        Name of each position as a code into ``words``.
+    words : list of str
+        Distinct names.
+    """
+
+    seq: Ints
+    fwd_thread: Ints
+    names: Ints
+    words: list[str]
+
+    def named(self, test: Callable[[str], bool]) -> Mask:
+        """Mark the positions whose name passes a test."""
+        hit = np.array([test(word) for word in self.words], bool)
+        return hit[self.names] if len(self.names) else np.zeros(0, bool)
+
+
+def match(forest: Nesting, numbers: Numbers, module: Ints, flows: pa.Table) -> Autograd:
+    """Match backward nodes to forward operators.
+
+    Parameters
+    ----------
+    forest : Nesting
+        Host ranges.
+    numbers : Numbers
+        Sequence numbers, thread ids and names.
+    module : int64 array
+        Nearest module call at or above each position, -1 outside modules.
+    flows : pyarrow.Table
+        Forward-backward arrows.
+    """
+    seq, fwd_thread = numbers.seq, numbers.fwd_thread
+    is_engine = numbers.named(lambda w: w.startswith(ENGINE))
+    unnumbered = numbers.named(lambda w: "Backward" in w and not w.startswith(ENGINE))
+    node = (seq >= 0) & ((fwd_thread > 0) | ((fwd_thread < 0) & unnumbered))
+    engine, nearest = forest.nearest(is_engine), forest.nearest(node)
+    partner = _by_flow(forest, flows, node, seq)
+    partner, ambiguous = _by_number(forest, node, seq, fwd_thread, partner)
+    accumulate = numbers.named(lambda w: w.startswith(ENGINE) and ACCUMULATE in w)
+    of_engine = _partner_of_engine(forest, engine, is_engine, node, partner, accumulate)
+    backward = (engine >= 0) | (nearest >= 0)
+    checkpoint = numbers.named(lambda w: w.startswith("CheckpointFunctionBackward"))
+    again = (nearest >= 0) & (nearest > engine) & checkpoint[nearest]
+    recompute = backward & (again | (module > np.maximum(engine, nearest)))
+    forward = _forward(engine, nearest, partner, of_engine, recompute)
+    is_forward = np.zeros(len(node), bool)
+    is_forward[partner[partner >= 0]] = True
+    return Autograd(
+        engine, nearest, forward, partner, backward, recompute, is_forward, ambiguous
+    )
+
+
+def _by_flow(forest: Nesting, flows: pa.Table, node: Mask, seq: Ints) -> Ints:
+    partner = np.full(len(node), -1, np.int64)
+    if not flows.num_rows:
+        return partner
+    ends = [
+        forest.innermost_at(_ints(flows[f"{side}_tid"]), _ints(flows[f"{side}_ns"]), TOLERANCE_NS)
+        for side in ("forward", "backward")
+    ]
+    numbered = forest.nearest((seq >= 0) & ~node)
+    nodes = forest.nearest(node)
+    forward = np.where(ends[0] >= 0, numbered[ends[0]], -1)
+    backward = np.where(ends[1] >= 0, nodes[ends[1]], -1)
+    both = (forward >= 0) & (backward >= 0)
+    partner[backward[both]] = forward[both]
+    return partner
+
+
+def _by_number(
+    forest: Nesting, node: Mask, seq: Ints, fwd_thread: Ints, partner: Ints
+) -> tuple[Ints, int]:
+    """Fill in the nodes without an arrow by (forward thread, sequence number)."""
+    open_nodes = np.flatnonzero(node & (partner < 0))
+    if not len(open_nodes):
+        return partner, 0
+    forwards = np.flatnonzero((seq >= 0) & ~node)
+    latest: dict[tuple[int, int], list[int]] = {}
+    threads_of: dict[int, set[int]] = {}
+    for position, thread, number in zip(
+        forwards.tolist(), forest.tid[forwards].tolist(), seq[forwards].tolist(), strict=True
+    ):  # in order of start
+        latest.setdefault((thread, number), []).append(position)
+        threads_of.setdefault(number, set()).add(thread)
+    home = _thread_of_id(forest, node, seq, fwd_thread, partner, threads_of)
+    ambiguous = 0
+    for position in open_nodes.tolist():
+        number = int(seq[position])
+        threads = threads_of.get(number, set())
+        thread = home.get(int(fwd_thread[position]))
+        if thread is None and len(threads) == 1:
+            thread = next(iter(threads))
+        if thread is None:
+            ambiguous += len(threads) > 1
+            continue
+        before = [p for p in latest.get((thread, number), []) if forest.start[p] <= forest.start[position]]
+        if before:
+            partner[position] = before[-1]  # of several that share a number, the latest made it
+    return partner, ambiguous
+
+
+def _thread_of_id(
+    forest: Nesting,
+    node: Mask,
+    seq: Ints,
+    fwd_thread: Ints,
+    partner: Ints,
+    threads_of: dict[int, set[int]],
+) -> dict[int, int]:
+    """Learn which thread a ``Fwd thread id`` means; the file does not say it.
+
+    Pairs known by arrow vote first, then numbers that only one thread used.
+    """
+    votes: dict[int, Counter[int]] = {}
+    for position in np.flatnonzero(node).tolist():
+        id_ = int(fwd_thread[position])
+        if partner[position] >= 0:
+            votes.setdefault(id_, Counter())[int(forest.tid[partner[position]])] += 1000
+        else:
+            threads = threads_of.get(int(seq[position]), set())
+            if len(threads) == 1:
+                votes.setdefault(id_, Counter())[next(iter(threads))] += 1
+    return {id_: counter.most_common(1)[0][0] for id_, counter in votes.items()}
+
+
+def _partner_of_engine(
+    forest: Nesting, engine: Ints, is_engine: Mask, node: Mask, partner: Ints, accumulate: Mask
+) -> Ints:
+    """Give each ``evaluate_function`` the forward of its first node, by depth then time."""
+    of_engine = np.full(len(node), -1, np.int64)
+    for level in reversed(forest.levels):
+        nodes = level[node[level] & (engine[level] >= 0) & (partner[level] >= 0)][::-1]
+        of_engine[engine[nodes]] = partner[nodes]  # shallower and earlier ones write last
+    order = np.flatnonzero(is_engine)  # by thread, then start
+    source = np.where(accumulate[order], -1, np.arange(len(order)))
+    previous = np.maximum.accumulate(source) if len(order) else source
+    ok = previous >= 0
+    ok[ok] &= forest.tid[order[previous[ok]]] == forest.tid[order[ok]]
+    fill = ok & accumulate[order]
+    of_engine[order[fill]] = of_engine[order[previous[fill]]]
+    return of_engine
+
+
+def _forward(
+    engine: Ints, nearest: Ints, partner: Ints, of_engine: Ints, recompute: Mask
+) -> Ints:
+    """Choose for every backward position its nearest node, never above its engine call."""
+    own = (nearest >= 0) & (nearest > engine)
+    forward = np.where(own, partner[nearest], np.where(engine >= 0, of_engine[engine], -1))
+    forward[recompute] = -1  # a recomputed forward stands for itself
+    for _ in range(MAX_CHAIN):
+        again = (forward >= 0) & (forward[forward] >= 0)
+        if not again.any():
+            break
+        forward = np.where(again, forward[forward], forward)
+    return forward
+
+
+def _ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    return np.asarray(column.to_numpy(), np.int64)

@@ -1,0 +1,140 @@
+"""Which host range lies in which: one pass per thread over the ranges in time order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """The forest of host ranges, in order of thread and start; parents come before children.
+
+    Parameters
+    ----------
+    order : int64 array
+        Row of each position in the table the ranges came from.
+    tid, start, end : int64 arrays
+        Thread and times by position.
+    parent : int64 array
+        Position of the innermost range that contains the start; -1 at the top.
+    container : int64 array
+        Position of the innermost range that contains the whole range; -1 at the top.
+    levels : list of int64 arrays
+        Positions by depth, top first.
+    crossing : int
+        Ranges that end after the range they started in.
+    """
+
+    order: Ints
+    tid: Ints
+    start: Ints
+    end: Ints
+    parent: Ints
+    container: Ints
+    levels: list[Ints]
+    crossing: int
+
+    def nearest(self, mark: Mask) -> Ints:
+        """Return the nearest marked range at or above each position; -1 where there is none."""
+        found = np.where(mark, np.arange(len(mark)), -1)
+        for level in self.levels[1:]:
+            found[level] = np.where(mark[level], level, found[self.parent[level]])
+        return found
+
+    def outermost_below(self, scope: Mask, mark: Mask) -> Ints:
+        """Return the outermost marked range at or above each position, below the nearest scope.
+
+        A scope itself has none.
+        """
+        own = np.where(mark & ~scope, np.arange(len(mark)), -1)
+        found = own.copy()
+        for level in self.levels[1:]:
+            above = found[self.parent[level]]
+            found[level] = np.where(scope[level], -1, np.where(above >= 0, above, own[level]))
+        return found
+
+    def any_below(self, mark: Mask) -> Mask:
+        """Mark the ranges that contain a marked one (not counting themselves)."""
+        found = np.zeros(len(mark), bool)
+        for level in reversed(self.levels[1:]):
+            hit = level[mark[level] | found[level]]
+            found[self.parent[hit]] = True
+        return found
+
+    def innermost_at(self, tid: Ints, at: Ints, tolerance: int = 0) -> Ints:
+        """Return the innermost range of a thread that is open at a time; -1 if there is none."""
+        position = np.full(len(tid), -1, np.int64)
+        if not len(self.tid):
+            return position
+        threads, first, count = np.unique(self.tid, return_index=True, return_counts=True)
+        for thread, lo, n in zip(threads, first, count, strict=True):
+            rows = np.flatnonzero(tid == thread)
+            index = np.searchsorted(self.start[lo : lo + n], at[rows] + tolerance, side="right")
+            position[rows] = np.where(index > 0, lo + index - 1, -1)
+        open_ = position >= 0
+        while True:
+            ended = open_ & (self.end[position] < at)
+            if not ended.any():
+                return position
+            position[ended] = self.parent[position[ended]]
+            open_ = position >= 0
+
+
+def nest(tid: Ints, start: Ints, dur: Ints) -> Nesting:
+    """Build the forest of host ranges.
+
+    Ranges that cross instead of nesting keep the innermost range that contains their start as
+    parent; they are counted.
+
+    Examples
+    --------
+    >>> forest = nest(np.array([0, 0, 0]), np.array([0, 1, 5]), np.array([10, 2, 9]))
+    >>> forest.parent.tolist(), forest.container.tolist(), forest.crossing
+    ([-1, 0, 0], [-1, 0, -1], 1)
+    """
+    order = np.lexsort((-dur, start, tid))
+    tid, start = tid[order], start[order]
+    end = start + dur[order]
+    parent, container, depth, crossing = _stack(tid.tolist(), start.tolist(), end.tolist())
+    depths = np.array(depth, np.int64)
+    by_depth = np.argsort(depths, kind="stable")
+    edges = np.searchsorted(depths[by_depth], np.arange(depths.max(initial=0) + 2))
+    levels = [by_depth[lo:hi] for lo, hi in zip(edges[:-1], edges[1:], strict=True)]
+    return Nesting(
+        order, tid, start, end, np.array(parent, np.int64), np.array(container, np.int64),
+        levels, crossing,
+    )  # fmt: skip
+
+
+def _stack(
+    tid: list[int], start: list[int], end: list[int]
+) -> tuple[list[int], list[int], list[int], int]:
+    """Walk the ranges with a stack of open ones: it stays right where ranges cross."""
+    count = len(tid)
+    parent, container, depth = [-1] * count, [-1] * count, [0] * count
+    stack: list[int] = []
+    crossing, thread = 0, None
+    for i in range(count):
+        if tid[i] != thread:
+            thread, stack = tid[i], []
+        at, until = start[i], end[i]
+        while stack and end[stack[-1]] <= at:
+            stack.pop()
+        if stack:
+            top = parent[i] = stack[-1]
+            depth[i] = depth[top] + 1
+            if end[top] >= until:
+                container[i] = top
+            else:
+                crossing += 1
+                while top >= 0 and end[top] < until:
+                    top = container[top]
+                container[i] = top
+        stack.append(i)
+    return parent, container, depth, crossing

@@ -1,0 +1,166 @@
+"""Collects Kineto events into plain lists and turns them into Arrow tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from chopper_jupyter.core.events import DEVICE, FLOWS, LAUNCHES, RANGES
+
+Ints = npt.NDArray[np.int64]
+
+
+class Threads:
+    """Dense numbers for (process, thread) pairs and for streams that have only a name."""
+
+    def __init__(self) -> None:
+        self._threads: dict[tuple[str, str], int] = {}
+        self._processes: dict[str, int] = {}
+        self._streams: dict[str, int] = {}
+        self._ops: Counter[int] = Counter()
+        self._modules: Counter[int] = Counter()
+
+    def of(self, pid: Any, tid: Any) -> int:
+        """Number a thread; text and numbers that look alike are the same thread."""
+        key = (str(pid), str(tid))
+        return self._threads.setdefault(key, len(self._threads))
+
+    def process_of(self, pid: Any) -> int:
+        """Number a process."""
+        return self._processes.setdefault(str(pid), len(self._processes))
+
+    def stream_of(self, name: str) -> int:
+        """Number a stream without a number; high, so that it is no real stream's."""
+        return self._streams.setdefault(name, (1 << 40) + len(self._streams))
+
+    def count(self, tid: int, kind: str) -> None:
+        """Count what a thread did, to find the thread of stack rows that do not say it."""
+        (self._modules if kind == "module_stack" else self._ops)[tid] += 1
+
+    def stack_homes(self) -> dict[int, int]:
+        """Map threads that hold only stack rows to the busiest thread of operators.
+
+        Some versions write the Python stack under process 0, thread 0.
+        """
+        if not self._ops:
+            return {}
+        busiest = self._ops.most_common(1)[0][0]
+        return {tid: busiest for tid in self._modules if tid not in self._ops}
+
+
+class Columns:
+    """Rows of the four event tables, by kind."""
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[Any, ...]] = []
+        self.launches: list[tuple[Any, ...]] = []
+        self.device: list[tuple[Any, ...]] = []
+        self.flow_starts: dict[str, tuple[int, int]] = {}
+        self.flow_ends: list[tuple[str, int, int]] = []
+
+    def add_range(
+        self,
+        name: str,
+        kind: str,
+        tid: int,
+        times: tuple[int, int],
+        external: int | None,
+        rest: tuple[Any, ...],
+    ) -> None:
+        """Add one host range; ``rest`` is what ``range_columns`` returned."""
+        self.ranges.append((name, kind, tid, *times, external, *rest))
+
+    def add_launch(
+        self,
+        name: str,
+        kind: str,
+        tid: int,
+        times: tuple[int, int],
+        correlation: int | None,
+        external: int | None,
+        process: int,
+    ) -> None:
+        """Add one launch call."""
+        self.launches.append((name, kind, tid, *times, correlation, external, process))
+
+    def add_device(
+        self,
+        name: str,
+        kind: str,
+        device: int,
+        stream: int,
+        times: tuple[int, int],
+        correlation: int | None,
+        external: int | None,
+        rest: tuple[Any, ...],
+    ) -> None:
+        """Add one device activity; ``rest`` is what ``device_columns`` returned."""
+        self.device.append((name, kind, device, stream, *times, correlation, external, *rest))
+
+    def add_flow(self, key: str, ph: str, tid: int, at: int) -> None:
+        """Add one end of a forward-backward arrow; either may come first in the file."""
+        if ph == "s":
+            self.flow_starts[key] = (tid, at)
+        else:
+            self.flow_ends.append((key, tid, at))
+
+    def tables(self, base_ns: int, threads: Threads) -> dict[str, pa.Table]:
+        """Build the four tables with absolute times."""
+        homes = threads.stack_homes()
+        if homes:
+            self.ranges = [
+                (*row[:2], homes.get(row[2], row[2]), *row[3:]) if row[1] == "module_stack" else row
+                for row in self.ranges
+            ]
+        flows = [
+            (*self.flow_starts[key], tid, at)
+            for key, tid, at in self.flow_ends
+            if key in self.flow_starts
+        ]
+        return {
+            "ranges": _table(RANGES, self.ranges, base_ns),
+            "launches": _table(LAUNCHES, self.launches, base_ns),
+            "device": _table(DEVICE, self.device, base_ns),
+            "flows": _table(FLOWS, flows, base_ns),
+        }
+
+
+SHIFTED = ("start_ns", "forward_ns", "backward_ns")
+
+
+def _table(schema: pa.Schema, rows: list[tuple[Any, ...]], base_ns: int) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) if rows else [() for _ in schema]
+    arrays = []
+    for field, values in zip(schema, columns, strict=True):
+        if pa.types.is_dictionary(field.type):
+            arrays.append(_encode(values))
+        elif field.name in SHIFTED:
+            arrays.append(pa.array(np.array(values, dtype=np.int64) + base_ns))
+        elif pa.types.is_string(field.type):
+            arrays.append(pa.array([_valid(v) for v in values], type=field.type))
+        else:
+            arrays.append(pa.array(values, type=field.type))
+    return pa.table(arrays, schema=schema)
+
+
+def _encode(values: tuple[Any, ...]) -> pa.DictionaryArray:
+    """Dictionary-encode names; text that is no valid Unicode gets replacement characters."""
+    codes: dict[str, int] = {}
+    index = np.fromiter(
+        (codes.setdefault(v, len(codes)) for v in values), dtype=np.int32, count=len(values)
+    )
+    names = [_valid(v) for v in codes]
+    if len(set(names)) == len(names):
+        return pa.DictionaryArray.from_arrays(pa.array(index), pa.array(names, pa.string()))
+    return pa.array([names[i] for i in index], pa.string()).dictionary_encode()
+
+
+def _valid(text: str | None) -> str | None:
+    """Replace lone surrogates, which JSON can spell and UTF-8 cannot."""
+    if text is None or text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8")
