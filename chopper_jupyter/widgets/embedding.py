@@ -1,0 +1,215 @@
+"""Which sums of measures travel inside a notebook, so that it can be explored without Python.
+
+All six levels at once if they are few rows; otherwise sums over fewer levels: where the time
+goes (phase, op, layer, kernel) and how it varies (GPU, iteration and what fits beside them).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from chopper_jupyter.core.analysis.cube import Cube, LevelCodes, cube
+from chopper_jupyter.core.schema import LEVELS
+from chopper_jupyter.widgets.folding import Cells, condense, drop_unused, fold, keep_counts
+from chopper_jupyter.widgets.packing import packed_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from chopper_jupyter.widgets.members import Members
+
+Levels = tuple[str, ...]
+
+WHERE: Levels = ("phase", "op", "layer", "kernel")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Sums worth embedding.
+
+    Parameters
+    ----------
+    share : float
+        How much of what is left of the budget they may take.
+    levels : tuple of tuple of str
+        Levels to try, finest first.
+    merge : bool
+        Whether small members may be merged to make the first of them fit.
+    """
+
+    share: float
+    levels: tuple[Levels, ...]
+    merge: bool = False
+
+
+WISHES = (
+    Wish(0.25, (("phase", "op"), ("op",))),
+    Wish(0.6, (("gpu", "iteration"), ("gpu", "phase"), ("gpu",))),
+    Wish(0.8, (WHERE, WHERE[:3], WHERE[:2], WHERE[:1]), merge=True),
+    Wish(0.7, (("gpu", "iteration", "phase", "layer"), ("gpu", "iteration", "phase"))),
+    Wish(0.7, (("gpu", "iteration", "phase", "op"), ("gpu", "phase", "op")), merge=True),
+    Wish(0.7, (("iteration", "phase", "op"), ("iteration", "phase"), ("iteration",))),
+    Wish(0.8, (("gpu", "phase", "op", "layer"), ("gpu", "phase", "layer"), ("gpu", "phase"))),
+    Wish(0.8, (("phase", "op", "kernel"), ("phase", "kernel"), ("kernel",))),
+    Wish(0.8, (("phase", "layer"), ("layer",))),
+    Wish(0.9, (("gpu", "iteration", "phase", "op", "layer"),)),
+)  # fmt: skip
+"""In the order of their worth: which ops, GPUs and iterations are slow, then finer sums."""
+
+_MEMBERS_SHARE = 0.25
+_LEAST_BYTES_PER_ROW = 3
+_LEAST_KEPT = 4
+_FEW_MEMBERS = 500
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """What to embed.
+
+    Parameters
+    ----------
+    members : dict
+        Members of each level; codes of the cubes are positions in these.
+    cubes : list of dict
+        ``levels``, ``codes``, ``measures`` and ``coarse`` (None, or a sentence about what was
+        merged), ready for JSON.
+    """
+
+    members: Members
+    cubes: list[dict[str, Any]]
+
+
+def embed(codes: LevelCodes, members: Members, budget: int, *, merge: bool = True) -> Embedding:
+    """Choose the sums that fit into a number of bytes, finest first; sums are always exact.
+
+    Parameters
+    ----------
+    codes : LevelCodes
+        The encoded kernels.
+    members : dict
+        Members of each level, by code.
+    budget : int
+        Bytes for members and cubes together, compressed and as base64.
+    merge : bool
+        Whether small members may be merged. Where Python can be asked for more, levels are
+        left out instead, so that every member stays selectable; the budget is then that of the
+        cubes alone.
+    """
+    cells = condense(Cells(codes, members))
+    whole = _fitting(cells, [LEVELS], budget - (packed_size(members) if merge else 0))
+    if whole:
+        return Embedding(members, [whole[0]])
+    if merge:
+        cells = _few_members(cells, budget)
+    cubes: list[dict[str, Any]] = []
+    for wish in WISHES:
+        taken = sum(map(packed_size, cubes)) + (packed_size(cells.members) if merge else 0)
+        new, cells = _grant(wish, cells, budget - taken, cubes, merge=merge)
+        cubes = [*(c for c in cubes if not _covered(c["levels"], new)), *new]
+    return Embedding(_used(cells.members, cubes) if merge else members, cubes)
+
+
+def cube_json(sums: Cube, coarse: str | None = None) -> dict[str, Any]:
+    """Turn a cube into plain JSON data."""
+    return {
+        "levels": list(sums.levels),
+        "codes": [column.tolist() for column in sums.codes],
+        "measures": {name: values.tolist() for name, values in sums.measures.items()},
+        "coarse": coarse,
+    }
+
+
+def _few_members(cells: Cells, budget: int) -> Cells:
+    """Merge as few members as needed for their names to take a modest part of the budget."""
+    small = condense(cells, WHERE)
+    keeps = list(keep_counts(small))
+
+    def fits(at: int) -> bool:
+        named = drop_unused(fold(small, keeps[at])).members
+        return packed_size(named) <= _MEMBERS_SHARE * budget
+
+    if packed_size(cells.members) <= _MEMBERS_SHARE * budget:
+        return cells
+    return drop_unused(fold(cells, keeps[min(_first(len(keeps), fits), len(keeps) - 1)]))
+
+
+def _grant(
+    wish: Wish, cells: Cells, left: int, cubes: list[dict[str, Any]], *, merge: bool
+) -> tuple[list[dict[str, Any]], Cells]:
+    """Return the cube that fulfils a wish, if one does, and the cells with its members."""
+    room = wish.share * left
+    wanted = [levels for levels in wish.levels if not _covered(levels, cubes)]
+    if not wanted:
+        return [], cells
+    small = condense(cells, tuple(dict.fromkeys(v for levels in wanted for v in levels)))
+    made = _fitting(small, wanted[:1], room)
+    if made is None and wish.merge and merge:
+        made = _fitting_merged(small, wanted[0], room)
+    made = made or _fitting(small, wanted[1:], room)
+    return ([made[0]], _with_members(cells, made[1])) if made else ([], cells)
+
+
+def _with_members(cells: Cells, members: Members) -> Cells:
+    """Take over members that merging appended, so that later cubes number theirs after them."""
+    for level, listed in members.items():
+        if len(listed) > len(cells.members[level]):
+            key = cells.codes.keys[level]
+            longer = replace(key, values=tuple(member["label"] for member in listed))
+            codes = replace(cells.codes, keys={**cells.codes.keys, level: longer})
+            cells = replace(cells, codes=codes)
+    return replace(cells, members=members)
+
+
+def _covered(levels: Iterable[str], cubes: Iterable[dict[str, Any]]) -> bool:
+    return any(set(levels) <= set(c["levels"]) and c["coarse"] is None for c in cubes)
+
+
+def _fitting(
+    cells: Cells, candidates: Iterable[Levels], room: float
+) -> tuple[dict[str, Any], Members] | None:
+    """Return the first of the candidates whose sums fit, or None."""
+    for levels in candidates:
+        sums = cube(cells.codes, levels)
+        if len(sums) * _LEAST_BYTES_PER_ROW > room:
+            continue
+        made = cube_json(sums, cells.sentence(levels))
+        if packed_size(made) <= room:
+            return made, cells.members
+    return None
+
+
+def _fitting_merged(
+    cells: Cells, levels: Levels, room: float
+) -> tuple[dict[str, Any], Members] | None:
+    """Merge as few small members as needed for the sums to fit.
+
+    Where very little would be left to see, fewer levels say more: then None.
+    """
+    keeps: list[dict[str, int]] = []
+    for keep in keep_counts(cells):
+        if any(keep[v] < _LEAST_KEPT for v in levels if v in keep) and keeps:
+            break
+        if not keeps or any(keep[v] != keeps[-1][v] for v in levels if v in keep):
+            keeps.append(keep)
+
+    def fits(at: int) -> bool:
+        return _fitting(fold(cells, keeps[at]), [levels], room) is not None
+
+    found = _first(len(keeps), fits)
+    return _fitting(fold(cells, keeps[found]), [levels], room) if found < len(keeps) else None
+
+
+def _first(count: int, fits: Callable[[int], bool]) -> int:
+    """Return the first position that fits, if all after it fit as well; else ``count``."""
+    return bisect_left(range(count), 1, key=fits)
+
+
+def _used(members: Members, cubes: list[dict[str, Any]]) -> Members:
+    """Leave out long lists of members that no embedded cube refers to."""
+    levels = {level for c in cubes for level in c["levels"]}
+    return {
+        level: listed if level in levels or len(listed) <= _FEW_MEMBERS else []
+        for level, listed in members.items()
+    }

@@ -1,0 +1,73 @@
+"""The explorer as HTML that works without Python: a table that a script makes interactive."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import TYPE_CHECKING, Any
+
+from chopper_jupyter.widgets import front_end
+from chopper_jupyter.widgets.fallback import fallback_html
+from chopper_jupyter.widgets.packing import pack
+from chopper_jupyter.widgets.wording import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NOT_BUILT = (
+    "<p>The interactive explorer is not part of this installation: its front end was not built. "
+    "Run <code>make js</code> in the source folder (needs Node.js 20 or newer).</p>"
+)
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>body {{ margin: 16px; font: 13px/1.4 system-ui, sans-serif; }}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def static_html(payload: Mapping[str, Any], top_ops: Sequence[Mapping[str, Any]]) -> str:
+    """Return the explorer as an HTML fragment for a notebook output.
+
+    Parameters
+    ----------
+    payload : mapping
+        The explorer payload with its ``uid``.
+    top_ops : sequence of mapping
+        Rows of the plain table; see ``fallback_html``.
+
+    Returns
+    -------
+    str
+        The plain table, then one script that holds the front end and the data. Nothing is
+        loaded from anywhere.
+    """
+    uid = payload["uid"]
+    table = fallback_html(payload, top_ops)
+    if not front_end.is_built(front_end.STATIC_FILE):
+        return f"<div>{table}{NOT_BUILT}</div>"
+    script = front_end.inline(front_end.read(front_end.STATIC_FILE))
+    call = f"ChopperStatic.upgrade({json.dumps(uid)},{json.dumps(pack(payload))});"
+    return (
+        f'<div data-chopper-static="{html.escape(uid)}">{table}</div>'
+        f"<script>(function(){{{script}\n{call}}})();</script>"
+    )
+
+
+def page(title: str, body: str) -> str:
+    """Return a whole HTML document around a fragment.
+
+    Examples
+    --------
+    >>> "<title>a &lt;b&gt;</title>" in page("a <b>", "")
+    True
+    """
+    return _PAGE.format(title=html.escape(printable(title)), body=body)

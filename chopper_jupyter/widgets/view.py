@@ -1,0 +1,51 @@
+"""The live view: an anywidget that hands the payload over and answers the browser's questions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import traitlets
+
+from chopper_jupyter.widgets import front_end
+from chopper_jupyter.widgets.protocol import reply_to
+
+if TYPE_CHECKING:
+    from chopper_jupyter.core.analysis.cube import LevelCodes
+
+
+class ExplorerWidget(anywidget.AnyWidget):  # type: ignore[misc]  # it has no annotations
+    """The explorer in a notebook front end; made by ``Explorer.widget``.
+
+    Parameters
+    ----------
+    codes : LevelCodes
+        Encoded levels of the trace, from which queries are answered.
+    **state
+        Initial values of the synced traits.
+
+    Raises
+    ------
+    FrontEndMissingError
+        If the front end was not built.
+    """
+
+    _esm = traitlets.Unicode().tag(sync=True)
+    uid = traitlets.Unicode(help="ties the static page and the widget together").tag(sync=True)
+    payload = traitlets.Unicode(help="packed description of the trace").tag(sync=True)
+    selection = traitlets.List(help="pairs of level and label; null is None").tag(sync=True)
+    level_order = traitlets.List(traitlets.Unicode(), help="levels, outermost first").tag(sync=True)
+    metric = traitlets.Unicode("time", help="metric that sizes and sorts").tag(sync=True)
+    filters = traitlets.Dict(help="reserved").tag(sync=True)
+    theme = traitlets.Enum(["", "light", "dark"], default_value="").tag(sync=True)
+
+    def __init__(self, codes: LevelCodes, **state: Any) -> None:
+        self._codes = codes
+        super().__init__(_esm=front_end.read(front_end.WIDGET_FILE), **state)
+        self.on_msg(self._reply)
+
+    def _reply(self, _widget: Any, message: Any, _buffers: Any) -> None:
+        # The codes never change, so replies need no lock even where messages come by threads.
+        reply = reply_to(message, self._codes)
+        if reply is not None:
+            self.send(reply)
