@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A slow machine is no failure, and a few dozen drawn traces find what hundreds do.
+settings.register_profile("tests", deadline=None, max_examples=30)
+settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(items):
