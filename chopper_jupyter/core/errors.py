@@ -7,7 +7,10 @@ Each error also inherits the builtin that a Python user would expect for it, so 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class ChopperError(Exception):

@@ -6,11 +6,13 @@ nanoseconds of the recording's clock. ``range_id`` is the row number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NAME = pa.dictionary(pa.int32(), pa.string())
 

@@ -85,6 +85,8 @@ def covered(start: Ints, end: Ints, by_start: Ints, by_end: Ints) -> Ints:
     def until(at: Ints) -> Ints:
         index = np.searchsorted(by_start, at, side="right")
         within = np.where(index > 0, by_end[np.maximum(index - 1, 0)], at)
-        return lengths[index] - np.where(index > 0, np.maximum(within - at, 0), 0)
+        open_ = np.where(index > 0, np.maximum(within - at, 0), 0)
+        return np.asarray(lengths[index] - open_, np.int64)
 
-    return np.maximum(until(np.maximum(end, start)) - until(start), 0).astype(np.int64)
+    length: Ints = np.maximum(until(np.maximum(end, start)) - until(start), 0)
+    return length

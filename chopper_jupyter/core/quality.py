@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LINKS = ("launch", "op", "phase", "layer", "iteration")
 """What a kernel can be linked to, in the order in which displays list it."""
@@ -60,7 +62,9 @@ class Quality:
         """Return the whole record as lines of plain text."""
         lines = [f"{self.events_read:,} events read, {self.kernels:,} kernels"]
         if self.linked:
-            shares = ", ".join(f"{k} {100 * self.linked[k]:.1f} %" for k in LINKS if k in self.linked)
+            shares = ", ".join(
+                f"{k} {100 * self.linked[k]:.1f} %" for k in LINKS if k in self.linked
+            )
             lines.append(f"kernel time linked to: {shares}")
         lines += [f"skipped {count:,}: {reason}" for reason, count in sorted(self.skipped.items())]
         lines += [f"repaired {count:,}: {what}" for what, count in sorted(self.repairs.items())]

@@ -6,19 +6,24 @@ import hashlib
 import os
 import re
 import warnings
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from chopper_jupyter.core import run_folder, storage
 from chopper_jupyter.core.align.link import link
 from chopper_jupyter.core.align.merge import merge
 from chopper_jupyter.core.errors import PartialTraceWarning, TraceFormatError
-from chopper_jupyter.core.events import RankEvents
 from chopper_jupyter.core.importers.kineto import read_rank
 from chopper_jupyter.core.trace import Trace, TraceInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from chopper_jupyter.core.events import RankEvents
 
 PathLike = str | os.PathLike[str]
 
@@ -139,7 +144,7 @@ def _read_files(files: Sequence[Path], *, skip_others: bool = False) -> list[_Re
     for path in files:
         try:
             reads.append(read_rank(path))
-        except TraceFormatError as error:
+        except TraceFormatError as error:  # noqa: PERF203  a file is far slower than a try
             if not skip_others:
                 raise
             others.append(f"{path.name}: {error}")
@@ -215,21 +220,19 @@ def _fingerprint(events: RankEvents) -> bytes:
 
 def _concatenate(parts: list[RankEvents]) -> RankEvents:
     """Join the segments of one rank; their threads are the same where their numbers are."""
-    import pyarrow as pa  # noqa: PLC0415
-
     if len(parts) == 1:
         return parts[0]
     tables = {
         name: pa.concat_tables([getattr(p, name) for p in parts]).unify_dictionaries()
         for name in ("ranges", "launches", "device", "flows")
     }
-    merged: dict[str, dict[str, int]] = {"skipped": {}, "repairs": {}}
-    for part in parts:
-        for key, counts in merged.items():
-            for reason, count in getattr(part, key).items():
-                counts[reason] = counts.get(reason, 0) + count
-    total = sum(p.events_read for p in parts)
-    return replace(parts[0], **tables, **merged, events_read=total)
+    return replace(
+        parts[0],
+        **tables,
+        skipped=dict(sum((Counter(p.skipped) for p in parts), Counter())),
+        repairs=dict(sum((Counter(p.repairs) for p in parts), Counter())),
+        events_read=sum(p.events_read for p in parts),
+    )
 
 
 NOTES = {
@@ -258,13 +261,13 @@ def _join(reads: list[_Read], info: TraceInfo, notes: tuple[str, ...] = ()) -> T
 
 
 def _warn_of_losses(trace: Trace) -> None:
-    lost = sum(n for what, n in trace.quality.repairs.items() if "cut short" in what or "left out" in what)
+    lost = sum(
+        n for what, n in trace.quality.repairs.items() if "cut short" in what or "left out" in what
+    )
     unusable = sum(n for what, n in trace.quality.skipped.items() if "usable" in what)
     total = trace.quality.events_read + lost
     if lost or (total and unusable / total > MAX_LOST_SHARE):
-        details = "; ".join(
-            f"{what}: {count}" for what, count in {**trace.quality.repairs}.items()
-        )
+        details = "; ".join(f"{what}: {count}" for what, count in {**trace.quality.repairs}.items())
         msg = (
             f"{trace.info.name}: part of the input is damaged "
             f"({lost + unusable} of {total} events lost; {details})"

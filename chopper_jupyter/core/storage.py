@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chopper_jupyter.core.errors import TraceFormatError
 from chopper_jupyter.core.schema import SCHEMA_VERSION, TABLES, conform
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 MANIFEST = "trace.json"
 

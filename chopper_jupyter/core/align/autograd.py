@@ -7,14 +7,18 @@ gradient accumulation belongs to the backward node before it on its thread.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from chopper_jupyter.core.align.nesting import Ints, Mask, Nesting
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from chopper_jupyter.core.align.nesting import Ints, Mask, Nesting
 
 ENGINE = "autograd::engine::evaluate_function"
 ACCUMULATE = "AccumulateGrad"
@@ -113,9 +117,7 @@ def match(forest: Nesting, numbers: Numbers, module: Ints, flows: pa.Table) -> A
     forward = _forward(engine, nearest, partner, of_engine, recompute)
     is_forward = np.zeros(len(node), bool)
     is_forward[partner[partner >= 0]] = True
-    return Autograd(
-        engine, nearest, forward, partner, backward, recompute, is_forward, ambiguous
-    )
+    return Autograd(engine, nearest, forward, partner, backward, recompute, is_forward, ambiguous)
 
 
 def _by_flow(forest: Nesting, flows: pa.Table, node: Mask, seq: Ints) -> Ints:
@@ -161,7 +163,9 @@ def _by_number(
         if thread is None:
             ambiguous += len(threads) > 1
             continue
-        before = [p for p in latest.get((thread, number), []) if forest.start[p] <= forest.start[position]]
+        before = [
+            p for p in latest.get((thread, number), []) if forest.start[p] <= forest.start[position]
+        ]
         if before:
             partner[position] = before[-1]  # of several that share a number, the latest made it
     return partner, ambiguous
@@ -209,9 +213,7 @@ def _partner_of_engine(
     return of_engine
 
 
-def _forward(
-    engine: Ints, nearest: Ints, partner: Ints, of_engine: Ints, recompute: Mask
-) -> Ints:
+def _forward(engine: Ints, nearest: Ints, partner: Ints, of_engine: Ints, recompute: Mask) -> Ints:
     """Choose for every backward position its nearest node, never above its engine call."""
     own = (nearest >= 0) & (nearest > engine)
     forward = np.where(own, partner[nearest], np.where(engine >= 0, of_engine[engine], -1))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from chopper_jupyter.core.align.host import Host, codes
-from chopper_jupyter.core.align.nesting import Ints, Mask
 from chopper_jupyter.core.align.scopes import is_communication
 from chopper_jupyter.core.names import collective_of
+
+if TYPE_CHECKING:
+    from chopper_jupyter.core.align.nesting import Ints, Mask
 
 UNKNOWN = "collective"
 """Communication of unknown kind, as ``names.collective_of`` says it."""

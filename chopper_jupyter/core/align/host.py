@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from chopper_jupyter.core.align import scopes
 from chopper_jupyter.core.align.iterations import PROFILER_STEP
 from chopper_jupyter.core.align.nesting import Ints, Mask, Nesting, nest
 from chopper_jupyter.core.annotations import ITERATION_PREFIX, MODULE_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True)

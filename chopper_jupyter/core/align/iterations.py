@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chopper_jupyter.core.align.nesting import Ints
 from chopper_jupyter.core.annotations import parse_iteration_mark
 
+if TYPE_CHECKING:
+    from chopper_jupyter.core.align.nesting import Ints
+
 PROFILER_STEP = re.compile(r"ProfilerStep#(\d+)$")
-USER_STEP = re.compile(r"(?:train(?:ing)?[ _]?)?(?:iter(?:ation)?|step|batch)[ _#:=]*(\d+)$", re.I)
+USER_STEP = re.compile(
+    r"(?:train(?:ing)?[ _]?)?(?:iter(?:ation)?|step|batch)[ _#:=]*(\d+)$", re.IGNORECASE
+)
 
 NEVER = 2**62
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from chopper_jupyter.core.align.host import Host, codes
-from chopper_jupyter.core.align.nesting import Ints
 from chopper_jupyter.core.errors import TraceFormatError
+
+if TYPE_CHECKING:
+    from chopper_jupyter.core.align.nesting import Ints
 
 RUNTIME, DRIVER, GRAPH = 0, 1, 2
 """Codes into ``schema.LAUNCH_KINDS``."""

@@ -7,14 +7,19 @@ work; in the backward its forward does; communication names itself; the rest is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from chopper_jupyter.core.align import autograd, iterations, modules, outside, scopes
 from chopper_jupyter.core.align.host import Host, pick
-from chopper_jupyter.core.align.nesting import Ints, Mask
+from chopper_jupyter.core.annotations import parse_iteration_mark
 from chopper_jupyter.core.names import collective_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from chopper_jupyter.core.align.nesting import Ints, Mask
 
 FORWARD, BACKWARD, OPTIMIZER = 0, 1, 2
 """Codes into ``schema.PHASES``."""
@@ -194,7 +199,7 @@ def _outside(work: _Work, phase: Ints, op: Ints, placed: outside.Place) -> None:
     partners = work.top[grad.is_forward & free]
     has_gradient = np.zeros(len(phase), bool)
     has_gradient[partners[partners >= 0]] = True
-    of_top = np.where(work.top >= 0, has_gradient[work.top], False)
+    of_top = (work.top >= 0) & has_gradient[work.top]
     forward = free & (placed.in_forward | of_top)
     phase[forward] = FORWARD
     unnamed = work.user < 0
@@ -253,9 +258,7 @@ def _communication(work: _Work, layer: Ints, op: Ints) -> Mask:
     paths = [scopes.fsdp_path(word) for word in host.words]
     named = work.layers.of([modules.layer_of(p, stacks) if p else None for p in paths])
     with_path = forest.nearest(marked & pick(named >= 0, host.names))
-    layer[inside] = np.where(
-        with_path[inside] >= 0, named[host.names[with_path[inside]]], -1
-    )
+    layer[inside] = np.where(with_path[inside] >= 0, named[host.names[with_path[inside]]], -1)
     return inside
 
 
@@ -264,7 +267,7 @@ def _iterations(host: Host) -> iterations.Iterations:
         names = [host.words[i] for i in host.names[mask]]
         return iterations.Ranges(names, host.forest.start[mask], host.forest.end[mask])
 
-    marks = host.named(lambda w: iterations.parse_iteration_mark(w) is not None)
+    marks = host.named(lambda w: parse_iteration_mark(w) is not None)
     optimizer = host.is_annotation & host.named(scopes.is_optimizer)
     return iterations.find(ranges(marks), ranges(host.is_annotation), ranges(optimizer))
 

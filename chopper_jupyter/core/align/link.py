@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chopper_jupyter.core.align import collectives, launches, occupancy
-from chopper_jupyter.core.align.host import Host, codes, host_of
+from chopper_jupyter.core.align import kernels
+from chopper_jupyter.core.align.host import Host, host_of
 from chopper_jupyter.core.align.levels import Levels, assign
-from chopper_jupyter.core.align.nesting import Ints
-from chopper_jupyter.core.align.tables import encode, nullable, ops_table, spans_table
-from chopper_jupyter.core.events import RankEvents
-from chopper_jupyter.core.names import collective_of, kernel_family
+from chopper_jupyter.core.align.tables import ops_table, spans_table
 from chopper_jupyter.core.quality import Quality
-from chopper_jupyter.core.schema import KERNEL_KINDS, LAUNCH_KINDS, PHASES, conform
+from chopper_jupyter.core.schema import conform
 
-DEVICE_KINDS = {"kernel": occupancy.COMPUTE, "memcpy": occupancy.MEMCPY,
-                "memset": occupancy.MEMSET}  # fmt: skip
+if TYPE_CHECKING:
+    from chopper_jupyter.core.events import RankEvents
+
+LINK_COLUMNS = {
+    "launch": "launch_ns",
+    "op": "op",
+    "phase": "phase",
+    "layer": "layer",
+    "iteration": "iteration",
+}
+"""Column that is not null where a kernel is linked."""
 
 
 @dataclass(frozen=True)
@@ -58,141 +63,20 @@ def link(events: RankEvents) -> LinkedRank:
     """
     host = host_of(events.ranges)
     levels = assign(host, events.flows)
-    if events.device.num_rows:
-        device_kind = "gpu"
-        made = _device_kernels(events, host, levels)
-    else:
-        device_kind = "cpu"
-        made = _cpu_kernels(host, levels)
-    kernels, gpus = made.table, _gpus(events, made.devices, device_kind)
-    return LinkedRank(
-        gpus, spans_table(host, levels), ops_table(host, levels), kernels,
-        _quality(events, host, levels, kernels, made), device_kind,
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Kernels:
-    table: pa.Table
-    devices: list[int]
-    notes: tuple[str, ...] = ()
-
-
-def _device_kernels(events: RankEvents, host: Host, levels: Levels) -> _Kernels:
-    device = events.device.sort_by([("start_ns", "ascending"), ("device", "ascending"),
-                                    ("stream", "ascending")])  # fmt: skip
-    linked = launches.link(device, events.launches, host, events.source)
-    start, dur = (device[c].to_numpy() for c in ("start_ns", "dur_ns"))
-    numbers = device["device"].to_numpy()
-    devices = np.unique(numbers)
-    at = linked.host
-    called = np.where(linked.start >= 0, linked.start, np.iinfo(np.int64).min)
-    iteration = np.where(linked.start >= 0, levels.cuts.at(called), _pick(levels.iteration, at))
-    collective = collectives.find(device, host, at)
-    raw, words = codes(device["kind"])
-    kind = np.array([DEVICE_KINDS[w] for w in words], np.int64)[raw]
-    kind[(kind == occupancy.COMPUTE) & collective.found] = occupancy.COLLECTIVE
-    gpu = np.searchsorted(devices, numbers)
-    times = {
-        "launch_ns": nullable(linked.start),
-        "launch_dur_ns": nullable(np.where(linked.kind == launches.GRAPH, -1, linked.dur)),
-        "launch_kind": encode(linked.kind, list(LAUNCH_KINDS)),
-        "correlation_id": device["correlation_id"],
-        **{c: device[c] for c in ("grid", "block", "bytes")},
-    }
-    table = _table(device["name"], gpu, device["stream"].to_numpy(), kind, start, dur,
-                   host, levels, at, iteration, collective, times)  # fmt: skip
-    return _Kernels(table, devices.tolist(), _device_notes(linked, start, dur))
-
-
-def _cpu_kernels(host: Host, levels: Levels) -> _Kernels:
-    """Make kernels of the innermost aten operators, and collectives of gloo's ranges."""
-    aten = host.is_op & host.named(lambda w: w.startswith("aten::"))
-    gloo = ~aten & host.named(lambda w: w.startswith("gloo:"))
-    leaf = aten & ~host.forest.any_below(aten)
-    at = np.flatnonzero(leaf | gloo)
-    at = at[np.lexsort((at, host.forest.start[at]))]
-    start = host.forest.start[at]
-    kind = np.where(gloo[at], occupancy.COLLECTIVE, occupancy.COMPUTE)
-    names = pa.DictionaryArray.from_arrays(
-        pa.array(host.names[at].astype(np.int32)), pa.array(host.words, pa.string())
+    device_kind = "gpu" if events.device.num_rows else "cpu"
+    made = (
+        kernels.on_device(events, host, levels)
+        if device_kind == "gpu"
+        else kernels.on_cpu(host, levels)
     )
-    named = pa.array([collective_of(w) for w in host.words], pa.string())
-    index = pa.array(host.names[at], mask=~gloo[at])
-    collective = collectives.Collectives(gloo[at], named.take(index), {})
-    table = _table(pa.chunked_array([names]), np.zeros(len(at), np.int64), host.forest.tid[at],
-                   kind, start, host.forest.end[at] - start, host, levels, at,
-                   levels.iteration[at], collective, {})  # fmt: skip
-    return _Kernels(table, [0])
-
-
-def _table(
-    names: pa.ChunkedArray,
-    gpu: Ints,
-    stream: Ints,
-    kind: Ints,
-    start: Ints,
-    dur: Ints,
-    host: Host,
-    levels: Levels,
-    at: Ints,
-    iteration: Ints,
-    collective: collectives.Collectives,
-    extra: dict[str, Any],
-) -> pa.Table:
-    overlap, busy, idle = occupancy.occupancy(gpu, kind, start, dur)
-    op = _pick(levels.op, at)
-    columns = {
-        "kernel_id": np.arange(len(start)),
-        "gpu": gpu.astype(np.int32),
-        "stream": stream,
-        "name": names,
-        "kind": encode(kind, list(KERNEL_KINDS)),
-        "family": _families(names, kind, op, levels.ops),
-        "start_ns": start,
-        "dur_ns": dur,
-        "op_id": nullable(_operator(host, at)),
-        "iteration": nullable(iteration),
-        "phase": encode(_pick(levels.phase, at), list(PHASES)),
-        "layer": encode(_pick(levels.layer, at), levels.layers),
-        "op": encode(op, levels.ops),
-        "module": encode(_pick(levels.module, at), levels.paths),
-        "recompute": np.where(at >= 0, levels.recompute[at], False) if len(levels.recompute)
-        else np.zeros(len(at), bool),
-        "micro_batch": nullable(_pick(levels.micro_batch, at)),
-        "collective": collective.name,
-        "overlap_ns": overlap,
-        "busy_ns": busy,
-        "idle_ns": idle,
-        **collective.columns,
-        **extra,
-    }  # fmt: skip
-    return conform("kernels", pa.table(columns))
-
-
-def _operator(host: Host, at: Ints) -> Ints:
-    """Return the innermost operator call at or above each position."""
-    return _pick(host.forest.nearest(host.is_op), at)
-
-
-def _pick(values: Ints, at: Ints) -> Ints:
-    result = np.full(len(at), -1, np.int64)
-    result[at >= 0] = values[at[at >= 0]]
-    return result
-
-
-def _families(names: pa.ChunkedArray, kind: Ints, op: Ints, ops: list[str]) -> pa.Array:
-    """Classify each distinct (name, kind, op) once."""
-    raw, words = codes(names)
-    base = (raw * len(KERNEL_KINDS) + kind) * (len(ops) + 1) + op + 1
-    distinct, inverse = np.unique(base, return_inverse=True)
-    labels = []
-    for code in distinct.tolist():
-        rest, op_code = divmod(code, len(ops) + 1)
-        word, kind_code = divmod(rest, len(KERNEL_KINDS))
-        op_name = ops[op_code - 1] if op_code else None
-        labels.append(kernel_family(words[word], KERNEL_KINDS[kind_code], op_name))
-    return encode(inverse.astype(np.int64), labels)
+    return LinkedRank(
+        _gpus(events, made.devices, device_kind),
+        spans_table(host, levels),
+        ops_table(host, levels),
+        made.table,
+        _quality(events, host, levels, made),
+        device_kind,
+    )
 
 
 def _gpus(events: RankEvents, devices: list[int], device_kind: str) -> pa.Table:
@@ -212,34 +96,19 @@ def _gpus(events: RankEvents, devices: list[int], device_kind: str) -> pa.Table:
     return conform("gpus", pa.Table.from_pylist(rows))
 
 
-def _device_notes(linked: launches.Launches, start: Ints, dur: Ints) -> tuple[str, ...]:
-    early = (linked.start >= 0) & (start < linked.start)
-    notes = []
-    if early.any():
-        worst = int((linked.start - start)[early].max())
-        notes.append(
-            f"{int(early.sum()):,} kernels start before their launch call, by up to "
-            f"{worst / 1000:,.1f} us: the clocks of host and device differ"
-        )
-    if linked.shared:
-        notes.append(f"{linked.shared:,} kernels share their launch call with others (graphs)")
-    if (dur == 0).any():
-        notes.append(f"{int((dur == 0).sum()):,} kernels have a duration of zero")
-    return tuple(notes)
-
-
-def _quality(
-    events: RankEvents, host: Host, levels: Levels, kernels: pa.Table, made: _Kernels
-) -> Quality:
-    dur = kernels["dur_ns"].to_numpy()
+def _quality(events: RankEvents, host: Host, levels: Levels, made: kernels.Kernels) -> Quality:
+    table = made.table
+    dur = table["dur_ns"].to_numpy()
     total = int(dur.sum()) or 1
-
-    def share(column: str) -> float:
-        return float(dur[~pc.is_null(kernels[column]).to_numpy()].sum()) / total
-
-    columns = {"op": "op_id", "phase": "phase", "layer": "layer", "iteration": "iteration"}
-    if events.device.num_rows:
-        columns = {"launch": "launch_ns", **columns}
+    columns = {
+        name: column
+        for name, column in LINK_COLUMNS.items()
+        if name != "launch" or events.device.num_rows
+    }
+    shares = {
+        name: float(dur[pc.is_valid(table[column]).to_numpy()].sum()) / total
+        for name, column in columns.items()
+    }
     repairs = dict(events.repairs)
     if host.forest.crossing:
         repairs["host ranges that cross instead of nesting"] = host.forest.crossing
@@ -248,8 +117,10 @@ def _quality(
             levels.grad.ambiguous
         )
     return Quality(
-        events.events_read, dict(events.skipped), repairs, kernels.num_rows,
-        {name: share(column) for name, column in columns.items()} if kernels.num_rows else {},
-        (*levels.cuts.notes, *made.notes),
-    )  # fmt: skip
-
+        events_read=events.events_read,
+        skipped=dict(events.skipped),
+        repairs=repairs,
+        kernels=table.num_rows,
+        linked=shares if table.num_rows else {},
+        notes=(*levels.cuts.notes, *made.notes),
+    )

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chopper_jupyter.core.align.link import LinkedRank
 from chopper_jupyter.core.quality import Quality
-from chopper_jupyter.core.trace import Trace, TraceInfo
+from chopper_jupyter.core.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chopper_jupyter.core.align.link import LinkedRank
+    from chopper_jupyter.core.trace import TraceInfo
 
 TIMES = {
     "spans": ("start_ns",),
@@ -41,16 +47,14 @@ def merge(ranks: Sequence[LinkedRank], info: TraceInfo, notes: Sequence[str] = (
             tables.append(_moved(name, getattr(rank, name), origin, shift, number))
         for name in shift:
             shift[name] += _id_count(name, getattr(rank, name))
-    tables = {name: pa.concat_tables(made).unify_dictionaries() for name, made in parts.items()}
+    joined = {name: pa.concat_tables(made).unify_dictionaries() for name, made in parts.items()}
     weights = [int(pc.sum(r.kernels["dur_ns"]).as_py() or 0) for r in ranks]
     quality = Quality.merge([r.quality for r in ranks], weights)
     kinds = {rank.device_kind for rank in ranks}
-    facts = TraceInfo(
-        **{**info.to_dict(), "origin_ns": origin, "missing_ranks": info.missing_ranks,
-           "device_kind": "gpu" if "gpu" in kinds else "cpu", "run": info.run}
-    )  # fmt: skip
-    joined = Quality(**{**quality.to_dict(), "notes": (*notes, *quality.notes)})
-    return Trace.from_tables(tables, facts, joined)
+    device_kind = "gpu" if "gpu" in kinds else "cpu"
+    facts = replace(info, origin_ns=origin, device_kind=device_kind)
+    quality = replace(quality, notes=(*notes, *quality.notes))
+    return Trace.from_tables(joined, facts, quality)
 
 
 def _first_times(rank: LinkedRank) -> list[int]:

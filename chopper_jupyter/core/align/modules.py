@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chopper_jupyter.core.align.nesting import Ints, Mask, Nesting
 from chopper_jupyter.core.annotations import ModuleRange, parse_module_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chopper_jupyter.core.align.nesting import Ints, Mask, Nesting
 
 STACK_ROW = "nn.Module: "
 REPEATED = 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,7 +106,7 @@ def nest(tid: Ints, start: Ints, dur: Ints) -> Nesting:
     depths = np.array(depth, np.int64)
     by_depth = np.argsort(depths, kind="stable")
     edges = np.searchsorted(depths[by_depth], np.arange(depths.max(initial=0) + 2))
-    levels = [by_depth[lo:hi] for lo, hi in zip(edges[:-1], edges[1:], strict=True)]
+    levels = [by_depth[lo:hi] for lo, hi in itertools.pairwise(edges)]
     return Nesting(
         order, tid, start, end, np.array(parent, np.int64), np.array(container, np.int64),
         levels, crossing,

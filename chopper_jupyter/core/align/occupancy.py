@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from chopper_jupyter.core.align.nesting import Ints
 from chopper_jupyter.core.intervals import covered, frontier, union
+
+if TYPE_CHECKING:
+    from chopper_jupyter.core.align.nesting import Ints
 
 COMPUTE, COLLECTIVE, MEMCPY, MEMSET = 0, 1, 2, 3
 """Codes into ``schema.KERNEL_KINDS``."""

@@ -8,10 +8,12 @@ the optimizer's step it is part of the optimizer (clipping, unscaling).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chopper_jupyter.core.align.nesting import Ints, Mask
+if TYPE_CHECKING:
+    from chopper_jupyter.core.align.nesting import Ints, Mask
 
 NEVER = 2**62
 
@@ -92,16 +94,10 @@ def pair_starts(marks: Landmarks) -> Ints:
 
 
 def _last(sorted_ends: Ints, at: Ints) -> Ints:
-    if not len(sorted_ends):
-        return np.full(len(at), -NEVER, np.int64)
-    index = np.searchsorted(sorted_ends, at, side="right") - 1
-    return np.where(index >= 0, sorted_ends[np.maximum(index, 0)], -NEVER)
+    padded: Ints = np.concatenate([[-NEVER], sorted_ends])
+    return padded[np.searchsorted(sorted_ends, at, side="right")]
 
 
 def _next(sorted_starts: Ints, at: Ints) -> Ints:
-    if not len(sorted_starts):
-        return np.full(len(at), NEVER, np.int64)
-    index = np.searchsorted(sorted_starts, at, side="left")
-    return np.where(
-        index < len(sorted_starts), sorted_starts[np.minimum(index, len(sorted_starts) - 1)], NEVER
-    )
+    padded: Ints = np.concatenate([sorted_starts, [NEVER]])
+    return padded[np.searchsorted(sorted_starts, at, side="left")]

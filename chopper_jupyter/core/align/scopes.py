@@ -82,4 +82,4 @@ def fsdp_path(name: str) -> str | None:
     if not name.startswith("FSDP::"):
         return None
     match = _FSDP_PATH.search(name)
-    return strip_wrappers(match[1] or match[2]) or None if match else None
+    return strip_wrappers(match[1] or match[2] or "") or None if match else None

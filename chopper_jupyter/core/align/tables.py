@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from chopper_jupyter.core.align.host import Host
-from chopper_jupyter.core.align.levels import Levels
-from chopper_jupyter.core.align.nesting import Ints, Mask
 from chopper_jupyter.core.schema import PHASES, conform, empty
+
+if TYPE_CHECKING:
+    from chopper_jupyter.core.align.host import Host
+    from chopper_jupyter.core.align.levels import Levels
+    from chopper_jupyter.core.align.nesting import Ints, Mask
 
 
 def nullable(values: Ints) -> pa.Array:

@@ -7,15 +7,18 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chopper_jupyter.core.errors import TraceFormatError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
 GZIP_MAGIC = b"\x1f\x8b"
+BLOCK = 1 << 12
 
 _ARRAY_START = re.compile(r'"traceEvents"\s*:\s*\[')
 _NEXT_EVENT = re.compile(r'\}\s*,\s*(?=\{\s*")')
@@ -95,11 +98,8 @@ def _inflate_intact(data: bytes) -> list[bytes]:
     """Decompress block by block up to the first damaged one."""
     stream = zlib.decompressobj(wbits=31)
     parts: list[bytes] = []
-    try:
-        for at in range(0, len(data), 1 << 12):
-            parts.append(stream.decompress(data[at : at + (1 << 12)]))
-    except zlib.error:
-        pass
+    with suppress(zlib.error):
+        parts.extend(stream.decompress(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK))
     return parts
 
 

@@ -60,7 +60,9 @@ def device_columns(args: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def collective_columns(args: dict[str, Any]) -> tuple[str | None, str | None, int | None, int | None]:
+def collective_columns(
+    args: dict[str, Any],
+) -> tuple[str | None, str | None, int | None, int | None]:
     """Return name, process group, sequence number and bytes of a collective, if it is one."""
     name = args.get("Collective name")
     if not isinstance(name, str) or not name:

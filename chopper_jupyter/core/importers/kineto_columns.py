@@ -25,16 +25,16 @@ class Threads:
         self._modules: Counter[int] = Counter()
 
     def of(self, pid: Any, tid: Any) -> int:
-        """Number a thread; text and numbers that look alike are the same thread."""
+        """Return the number of a thread; text and numbers that look alike are the same thread."""
         key = (str(pid), str(tid))
         return self._threads.setdefault(key, len(self._threads))
 
     def process_of(self, pid: Any) -> int:
-        """Number a process."""
+        """Return the number of a process."""
         return self._processes.setdefault(str(pid), len(self._processes))
 
     def stream_of(self, name: str) -> int:
-        """Number a stream without a number; high, so that it is no real stream's."""
+        """Return a number for a stream without one; high, so that it is no real stream's."""
         return self._streams.setdefault(name, (1 << 40) + len(self._streams))
 
     def count(self, tid: int, kind: str) -> None:

@@ -1,0 +1,194 @@
+"""Builds the ``kernels`` table of one rank: what ran on the device, with all its levels.
+
+Without a GPU the innermost aten operators on the CPU are the kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from chopper_jupyter.core.align import collectives, launches, occupancy
+from chopper_jupyter.core.align.host import Host, codes
+from chopper_jupyter.core.align.tables import encode, nullable
+from chopper_jupyter.core.names import collective_of, kernel_family
+from chopper_jupyter.core.schema import KERNEL_KINDS, LAUNCH_KINDS, PHASES, conform
+
+if TYPE_CHECKING:
+    from chopper_jupyter.core.align.levels import Levels
+    from chopper_jupyter.core.align.nesting import Ints
+    from chopper_jupyter.core.events import RankEvents
+
+DEVICE_KINDS = {
+    "kernel": occupancy.COMPUTE,
+    "memcpy": occupancy.MEMCPY,
+    "memset": occupancy.MEMSET,
+}
+CPU_KERNELS = "aten::"
+CPU_COLLECTIVES = "gloo:"
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels of one rank.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The ``kernels`` table; ``gpu`` is an index into ``devices``.
+    devices : list of int
+        Device numbers as recorded.
+    notes : tuple of str
+        What a reader should know about them.
+    """
+
+    table: pa.Table
+    devices: list[int]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Activities:
+    """Kernels before they have levels; ``at`` is the host range each came from, or -1."""
+
+    names: pa.ChunkedArray
+    gpu: Ints
+    stream: Ints
+    kind: Ints
+    start: Ints
+    dur: Ints
+    at: Ints
+    iteration: Ints
+    collective: collectives.Collectives
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def on_device(events: RankEvents, host: Host, levels: Levels) -> Kernels:
+    """Return the device activities with launches and levels, in order of start."""
+    order = [(key, "ascending") for key in ("start_ns", "device", "stream")]
+    device = events.device.sort_by(order)
+    linked = launches.link(device, events.launches, host, events.source)
+    start, dur = (device[c].to_numpy() for c in ("start_ns", "dur_ns"))
+    devices, gpu = np.unique(device["device"].to_numpy(), return_inverse=True)
+    known = linked.start >= 0
+    iteration = np.where(known, levels.cuts.at(linked.start), pick(levels.iteration, linked.host))
+    found = collectives.find(device, host, linked.host)
+    raw, words = codes(device["kind"])
+    kind = np.array([DEVICE_KINDS[w] for w in words], np.int64)[raw]
+    kind[(kind == occupancy.COMPUTE) & found.found] = occupancy.COLLECTIVE
+    extra = {
+        "launch_ns": nullable(linked.start),
+        "launch_dur_ns": nullable(np.where(linked.kind == launches.GRAPH, -1, linked.dur)),
+        "launch_kind": encode(linked.kind, list(LAUNCH_KINDS)),
+        **{c: device[c] for c in ("correlation_id", "grid", "block", "bytes")},
+    }
+    rows = _Activities(
+        device["name"],
+        gpu.astype(np.int64),
+        device["stream"].to_numpy(),
+        kind,
+        start,
+        dur,
+        linked.host,
+        iteration,
+        found,
+        extra,
+    )
+    return Kernels(_table(rows, host, levels), devices.tolist(), _notes(linked, start, dur))
+
+
+def on_cpu(host: Host, levels: Levels) -> Kernels:
+    """Return the innermost aten operators, and the ranges of gloo as collectives."""
+    aten = host.is_op & host.named(lambda w: w.startswith(CPU_KERNELS))
+    gloo = ~aten & host.named(lambda w: w.startswith(CPU_COLLECTIVES))
+    at = np.flatnonzero((aten & ~host.forest.any_below(aten)) | gloo)
+    at = at[np.argsort(host.forest.start[at], kind="stable")]
+    start, end = host.forest.start[at], host.forest.end[at]
+    names = pa.DictionaryArray.from_arrays(
+        pa.array(host.names[at].astype(np.int32)), pa.array(host.words, pa.string())
+    )
+    calls = pa.array([collective_of(w) for w in host.words], pa.string())
+    named = calls.take(pa.array(host.names[at], mask=~gloo[at]))
+    rows = _Activities(
+        pa.chunked_array([names]),
+        np.zeros(len(at), np.int64),
+        host.forest.tid[at],
+        np.where(gloo[at], occupancy.COLLECTIVE, occupancy.COMPUTE),
+        start,
+        end - start,
+        at,
+        levels.iteration[at],
+        collectives.Collectives(gloo[at], named, {}),
+    )
+    return Kernels(_table(rows, host, levels), [0])
+
+
+def pick(values: Ints, at: Ints) -> Ints:
+    """Look up values by position, -1 where the position is -1."""
+    result = np.full(len(at), -1, np.int64)
+    result[at >= 0] = values[at[at >= 0]]
+    return result
+
+
+def _table(rows: _Activities, host: Host, levels: Levels) -> pa.Table:
+    at, kind = rows.at, rows.kind
+    overlap, busy, idle = occupancy.occupancy(rows.gpu, kind, rows.start, rows.dur)
+    op = pick(levels.op, at)
+    columns = {
+        "kernel_id": np.arange(len(at)),
+        "gpu": rows.gpu.astype(np.int32),
+        "stream": rows.stream,
+        "name": rows.names,
+        "kind": encode(kind, list(KERNEL_KINDS)),
+        "family": _families(rows.names, kind, op, levels.ops),
+        "start_ns": rows.start,
+        "dur_ns": rows.dur,
+        "op_id": nullable(pick(host.forest.nearest(host.is_op), at)),
+        "iteration": nullable(rows.iteration),
+        "phase": encode(pick(levels.phase, at), list(PHASES)),
+        "layer": encode(pick(levels.layer, at), levels.layers),
+        "op": encode(op, levels.ops),
+        "module": encode(pick(levels.module, at), levels.paths),
+        "recompute": pick(levels.recompute.astype(np.int64), at) == 1,
+        "micro_batch": nullable(pick(levels.micro_batch, at)),
+        "collective": rows.collective.name,
+        "overlap_ns": overlap,
+        "busy_ns": busy,
+        "idle_ns": idle,
+        **rows.collective.columns,
+        **rows.extra,
+    }
+    return conform("kernels", pa.table(columns))
+
+
+def _families(names: pa.ChunkedArray, kind: Ints, op: Ints, ops: list[str]) -> pa.Array:
+    """Classify each distinct (name, kind, op) once."""
+    raw, words = codes(names)
+    base = (raw * len(KERNEL_KINDS) + kind) * (len(ops) + 1) + op + 1
+    distinct, inverse = np.unique(base, return_inverse=True)
+    labels = []
+    for code in distinct.tolist():
+        rest, op_code = divmod(code, len(ops) + 1)
+        word, kind_code = divmod(rest, len(KERNEL_KINDS))
+        op_name = ops[op_code - 1] if op_code else None
+        labels.append(kernel_family(words[word], KERNEL_KINDS[kind_code], op_name))
+    return encode(inverse.astype(np.int64), labels)
+
+
+def _notes(linked: launches.Launches, start: Ints, dur: Ints) -> tuple[str, ...]:
+    early = (linked.start >= 0) & (start < linked.start)
+    notes = []
+    if early.any():
+        worst = int((linked.start - start)[early].max())
+        notes.append(
+            f"{int(early.sum()):,} kernels start before their launch call, by up to "
+            f"{worst / 1000:,.1f} us: the clocks of host and device differ"
+        )
+    if linked.shared:
+        notes.append(f"{linked.shared:,} kernels share their launch call with others (graphs)")
+    if (dur == 0).any():
+        notes.append(f"{int((dur == 0).sum()):,} kernels have a duration of zero")
+    return tuple(notes)
