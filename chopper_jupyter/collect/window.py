@@ -1,0 +1,223 @@
+"""The recorded window: opens at the first module call, closes after enough iterations.
+
+Recording starts at once, so that a cell without any module is recorded as a whole. The first
+outermost call of a module with state starts it anew: data loading and model building before it
+are not part of the window, and a process group made meanwhile gets into the file. The window
+closes in the call that begins the first iteration too many; from then on modules are called as
+if nothing had ever been here.
+
+Only one thread is listened to, the first that calls a module: helpers that call modules beside
+it (data-parallel replicas) begin no iterations.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+
+from chopper_jupyter.collect.annotate import Switch, annotated_calls
+from chopper_jupyter.collect.cost import BACKWARD, Pace
+from chopper_jupyter.collect.expectation import has_state, step_expected
+from chopper_jupyter.collect.foreign_profilers import making_way
+from chopper_jupyter.collect.iterations import NOW, Backward, Call, Event, Step
+from chopper_jupyter.collect.loop_hooks import loop_hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torch import nn
+    from torch.optim import Optimizer
+
+    from chopper_jupyter.collect.tape import Tape
+
+PATIENCE = 64
+"""Iterations too many to record while a backward or step that would join them is expected."""
+
+RAW_TENSORS = Call(root=0, grad=True)
+"""Stands for a module call in cells that call none."""
+
+
+class Window:
+    """Records one window of iterations; ``open`` it, let the loop run, ``finish`` it.
+
+    Parameters
+    ----------
+    tape : Tape
+        Where it is recorded.
+    switch : Switch
+        The one the tape uses.
+    limit : int
+        Iterations to record, warm-up included.
+    on_close : callable
+        Called once the last segment is on disk.
+    """
+
+    def __init__(
+        self, tape: Tape, switch: Switch, limit: int, on_close: Callable[[], None]
+    ) -> None:
+        self.pace = Pace()
+        self.complete = False
+        self.interrupted = False
+        self.failure: Exception | None = None
+        self._tape, self._switch, self._limit, self._on_close = tape, switch, limit, on_close
+        self._hooks, self._patches = ExitStack(), ExitStack()
+        self.modules_seen = False
+        self._open = self._steps_in_backward = False
+        self._pid = os.getpid()
+        self._thread: threading.Thread | None = None
+
+    def open(self) -> None:
+        """Start recording and listening; on an error nothing is left behind."""
+        with ExitStack() as undo:
+            undo.callback(self._hooks.close)
+            undo.callback(self._patches.close)
+            self._hooks.enter_context(loop_hooks(self))
+            self._patches.enter_context(
+                making_way(
+                    ours=lambda: self._tape.switching, leave=self._leave, resume=self._resume
+                )
+            )
+            self._patches.enter_context(annotated_calls(self._switch, self._root_call))
+            self._tape.begin()
+            self._tape.call(RAW_TENSORS)
+            self._switch.watching = self._open = True
+            undo.pop_all()
+
+    def finish(self) -> None:
+        """Stop whatever still records and put everything back where it was."""
+        try:
+            if self._open:
+                with self._guarded():
+                    self._close()
+        finally:
+            self._switch.watching = self._switch.recording = False
+            self._patches.close()
+            self._hooks.close()
+
+    # What the loop tells. None of it may let a failure of ours reach the user's code.
+
+    def backward(self) -> None:
+        """Take note of a backward pass."""
+        with self._guarded():
+            if not self.modules_seen and self._open and self._enough_without_modules():
+                self._complete()
+            self._note(Backward())
+            self._beat(BACKWARD)
+
+    def step(self, optimizer: Optimizer) -> None:
+        """Take note of an optimizer step."""
+        with self._guarded():
+            self._note(Step(id(optimizer)))
+            self._beat(id(optimizer))
+
+    def step_in_backward(self) -> None:
+        """Remember that steps will not be heard of: they happen inside the backward."""
+        self._steps_in_backward = True
+
+    def _root_call(self, module: nn.Module) -> None:
+        with self._guarded():
+            if not self._open or not self._tape.running or not self._here():
+                return
+            stateful = has_state(module)
+            if stateful and not self.modules_seen:
+                self._start_anew()
+            call = Call(id(module), grad=torch.is_grad_enabled())
+            if self.modules_seen and self._enough(module, call):
+                self._complete()
+            elif stateful:
+                self._tape.call(call)
+
+    def _note(self, event: Event) -> None:
+        if not self._open or not self._tape.running or not self._here():
+            return
+        self._tape.log.append(event)
+        if not self.modules_seen:  # iterations can then only begin where something ended
+            self._tape.call(RAW_TENSORS)
+
+    def _beat(self, what: object) -> None:
+        if self._here():
+            self.pace.beat(what, time.perf_counter(), recorded=self._tape.running)
+
+    def _here(self) -> bool:
+        """Say whether this is the process and the thread that runs the loop."""
+        if os.getpid() != self._pid:
+            return False
+        me = threading.current_thread()
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = me
+        return self._thread is me
+
+    # When it is enough.
+
+    def _enough(self, module: nn.Module, call: Call) -> bool:
+        """Say whether all iterations asked for are over as ``call`` begins."""
+        stepped, backward = self._seen(Step), self._seen(Backward)
+        done = self._tape.completed(NOW if stepped or backward else call)
+        if done < self._limit:
+            return False
+        if stepped or self._steps_in_backward or not (backward or call.grad):
+            return True
+        return done >= self._limit + PATIENCE or not step_expected(module)
+
+    def _enough_without_modules(self) -> bool:
+        """Say the same at a backward, in a cell that calls no module."""
+        done = self._tape.completed(NOW)
+        if done < self._limit:
+            return False
+        if self._seen(Step) or self._steps_in_backward or done >= self._limit + PATIENCE:
+            return True
+        return not step_expected(None)
+
+    def _seen(self, kind: type[Event]) -> bool:
+        return any(isinstance(event, kind) for event in self._tape.log)
+
+    # Opening, closing, making way.
+
+    def _start_anew(self) -> None:
+        self._tape.end(keep=False)
+        self.modules_seen = True
+        self.pace = Pace()
+        self._tape.begin()
+
+    def _complete(self) -> None:
+        self.complete = True
+        self._close()
+
+    def _leave(self) -> None:
+        with self._guarded():
+            self.interrupted = self.interrupted or self._tape.running
+            self._tape.end()
+
+    def _resume(self) -> None:
+        with self._guarded():
+            if self._open:
+                self._tape.begin()
+
+    def _close(self) -> None:
+        self._open = self._switch.watching = False
+        self._tape.end()
+        if not self.modules_seen:
+            self._drop_last_beginning()
+        self._patches.close()
+        self._on_close()
+
+    def _drop_last_beginning(self) -> None:
+        """Nothing began where the last backward or step of a loop without modules ended."""
+        log = self._tape.stretches[-1].log
+        if len(log) > 1 and isinstance(log[-1], Call):
+            log.pop()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Give up the recording on an error (a full disk); it is reported at the end."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  whatever it is, it is not the user's error
+            self.failure = error
+            self._open = self._switch.watching = self._switch.recording = False
+            self._patches.close()
