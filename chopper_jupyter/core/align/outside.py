@@ -100,4 +100,5 @@ def _last(sorted_ends: Ints, at: Ints) -> Ints:
 
 def _next(sorted_starts: Ints, at: Ints) -> Ints:
     padded: Ints = np.concatenate([sorted_starts, [NEVER]])
-    return padded[np.searchsorted(sorted_starts, at, side="left")]
+    found: Ints = padded[np.searchsorted(sorted_starts, at, side="left")]
+    return found

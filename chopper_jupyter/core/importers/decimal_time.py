@@ -24,6 +24,8 @@ def nanoseconds(value: Any) -> int | None:
     if type(value) is int:
         result = value * 1000
         return result if -INT64_MAX <= result <= INT64_MAX else None
+    if type(value) is float:
+        value = repr(value)
     if type(value) is not str:
         return None
     head, _, tail = value.partition(".")
