@@ -55,7 +55,7 @@ def test_the_innermost_range_open_at_a_time(ranges, tid, at):
 
 
 def test_marks_are_found_above_below_and_outermost():
-    # 0 [0,100] > 1 [10,90] > 2 [20,80] > 3 [30,40]
+    # four ranges, each inside the one before
     forest = forest_of([(0, 0, 100), (0, 10, 80), (0, 20, 60), (0, 30, 10)])
     second = np.array([False, True, False, False])
     assert forest.nearest(second).tolist() == [-1, 1, 1, 1]
