@@ -1,0 +1,78 @@
+/** What Python hands over: dictionaries, the table of metrics, and pre-aggregated cubes. */
+
+export const LEVELS = ["gpu", "iteration", "phase", "layer", "op", "kernel"] as const;
+export type Level = (typeof LEVELS)[number];
+
+/** A level fixed to one value; code -1 stands for null. */
+export type Filter = readonly [level: Level, code: number];
+
+export interface Entry {
+  readonly label: string;
+  /** Readable short form, shown beside or instead of the label. */
+  readonly short?: string;
+  /** Kernels only: name of the family. */
+  readonly family?: string;
+}
+
+export interface Family {
+  readonly name: string;
+  readonly title: string;
+}
+
+/** Value = sum(numerator x sums) / sum(denominator x sums); unit "%" means times 100. */
+export interface Metric {
+  readonly name: string;
+  readonly title: string;
+  readonly unit: string;
+  readonly numerator: Readonly<Record<string, number>>;
+  readonly denominator: Readonly<Record<string, number>>;
+  readonly meaning: string;
+  readonly needs: string | null;
+}
+
+/** Measures summed per combination of level codes; one array entry per row. */
+export interface Cube {
+  readonly levels: readonly Level[];
+  readonly codes: readonly (readonly number[])[];
+  readonly measures: Readonly<Record<string, readonly number[]>>;
+  /** What was merged to keep the cube small; null if it is exact. */
+  readonly coarse: string | null;
+}
+
+export interface Payload {
+  readonly version: number;
+  readonly uid: string;
+  readonly title: string;
+  readonly device_kind: "gpu" | "cpu";
+  readonly simulated: boolean;
+  readonly facts: readonly { readonly label: string; readonly value: string }[];
+  readonly quality: { readonly phrase: string; readonly good: boolean; readonly lines: readonly string[] };
+  readonly included: string;
+  readonly instances: { readonly gpus: number; readonly iterations: number };
+  readonly iteration_numbers: readonly number[];
+  readonly order: readonly Level[];
+  readonly dictionaries: Readonly<Record<Level, readonly Entry[]>>;
+  readonly families: readonly Family[];
+  readonly metrics: readonly Metric[];
+  readonly cubes: readonly Cube[];
+  readonly totals: Readonly<Record<string, number>>;
+  readonly breakdown: readonly { readonly name: string; readonly title: string; readonly ns: number }[];
+}
+
+const VERSION = 1;
+
+/** Check the parts whose absence would only show much later, and type the rest. */
+export function readPayload(data: unknown): Payload {
+  const payload = data as Partial<Payload> | null;
+  if (payload?.version !== VERSION) {
+    throw new Error(`This view reads data of version ${VERSION}, not ${String(payload?.version)}.`);
+  }
+  for (const part of ["dictionaries", "cubes", "metrics", "totals", "order", "instances"] as const) {
+    if (payload[part] === undefined) throw new Error(`The data lacks "${part}".`);
+  }
+  return payload as Payload;
+}
+
+export function isLevel(text: string): text is Level {
+  return (LEVELS as readonly string[]).includes(text);
+}

@@ -1,0 +1,28 @@
+/** Entry point of static pages: turns the plain table into the explorer, without a Jupyter kernel. */
+import { inflate } from "./bridge/inflate.ts";
+import { embeddedSource } from "./bridge/source.ts";
+import { readPayload } from "./model/payload.ts";
+import { watchDeadWidget } from "./views/dead_widget.ts";
+import { el } from "./views/element.ts";
+import { mountExplorer } from "./views/explorer.ts";
+
+/** Upgrade the first static part of this uid that was not upgraded yet. Never throws. */
+export async function upgrade(uid: string, base64: string): Promise<void> {
+  const hosts = [...document.querySelectorAll<HTMLElement>("[data-chopper-static]")];
+  const host = hosts.find(({ dataset }) => dataset["chopperStatic"] === uid && dataset["upgraded"] === undefined);
+  if (!host) return;
+  host.dataset["upgraded"] = "";
+  watchDeadWidget(host);
+  const table = host.querySelector<HTMLDetailsElement>("details.cj-static-table");
+  const slot = el("div");
+  if (table) table.before(slot);
+  else host.append(slot);
+  try {
+    const payload = readPayload(await inflate(base64));
+    mountExplorer(slot, { payload, mode: "static", synced: {}, source: () => embeddedSource(payload) });
+    if (table) table.open = false;
+  } catch (error) {
+    // The plain table stays open: it says the most important things without us.
+    slot.textContent = `The interactive view did not start: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}

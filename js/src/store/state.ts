@@ -1,0 +1,88 @@
+/** The state of one explorer: what is synced with Python, and what is only this view's own. */
+import type { Filter, Level, Payload } from "../model/payload.ts";
+
+/** Synced with Python, both ways, by the live widget. */
+export interface Synced {
+  readonly selection: readonly Filter[];
+  readonly order: readonly Level[];
+  /** Name of the metric that the table is sorted by. */
+  readonly metric: string;
+  readonly theme: "" | "light" | "dark";
+}
+
+export interface Sort {
+  /** "name" or the name of a metric. */
+  readonly column: string;
+  readonly descending: boolean;
+}
+
+/** This view's own; forgotten with it. */
+export interface Local {
+  readonly search: string;
+  /** Null: levels with an order of their own in that order, others by the metric. */
+  readonly sort: Sort | null;
+  /** Names of the metrics shown as columns. */
+  readonly columns: readonly string[];
+  readonly showAll: boolean;
+  /** "family", or the name of a metric. */
+  readonly colour: string;
+  readonly qualityOpen: boolean;
+}
+
+export interface State {
+  readonly synced: Synced;
+  readonly local: Local;
+}
+
+export interface Store {
+  get(): State;
+  setSynced(patch: Partial<Synced>): void;
+  setLocal(patch: Partial<Local>): void;
+  /** Returns the function that ends the subscription. */
+  subscribe(listener: (state: State, before: State) => void): () => void;
+}
+
+const FIRST_COLUMNS = ["time", "share", "kernels", "mean_duration", "overlap", "idle"];
+
+export function firstState(payload: Payload, synced: Partial<Synced>): State {
+  return {
+    synced: { selection: [], order: payload.order, metric: "time", theme: "", ...synced },
+    local: {
+      search: "",
+      sort: null,
+      columns: FIRST_COLUMNS,
+      showAll: false,
+      colour: "family",
+      qualityOpen: false,
+    },
+  };
+}
+
+export function createStore(first: State): Store {
+  let state = first;
+  const listeners = new Set<(state: State, before: State) => void>();
+  const replace = (next: State) => {
+    const before = state;
+    state = next;
+    for (const listener of [...listeners]) listener(state, before);
+  };
+  return {
+    get: () => state,
+    setSynced: (patch) => {
+      if (differs(state.synced, patch)) replace({ ...state, synced: { ...state.synced, ...patch } });
+    },
+    setLocal: (patch) => {
+      if (differs(state.local, patch)) replace({ ...state, local: { ...state.local, ...patch } });
+    },
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+function differs<T extends object>(old: T, patch: Partial<T>): boolean {
+  return (Object.keys(patch) as (keyof T)[]).some(
+    (key) => JSON.stringify(old[key]) !== JSON.stringify(patch[key]),
+  );
+}

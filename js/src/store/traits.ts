@@ -1,0 +1,84 @@
+/** Keeps the synced state and the widget's traits the same, both ways. */
+import type { Payload } from "../model/payload.ts";
+import { completeOrder, fromLabels, toLabels, type LabelledFilter } from "../model/selection.ts";
+import type { Store, Synced } from "./state.ts";
+
+export interface Traits {
+  uid: string;
+  payload: string;
+  selection: LabelledFilter[];
+  level_order: string[];
+  metric: string;
+  theme: "" | "light" | "dark";
+}
+
+/** The part of an anywidget model that carries traits. */
+export interface TraitModel {
+  get<K extends keyof Traits>(name: K): Traits[K];
+  set<K extends keyof Traits>(name: K, value: Traits[K]): void;
+  on(event: string, callback: () => void): void;
+  off(event: string, callback: () => void): void;
+  save_changes(): void;
+}
+
+/** Python is told after this pause, not on every key. */
+const PAUSE_MS = 150;
+
+const WATCHED = ["selection", "level_order", "metric", "theme"] as const;
+
+/** The state as the traits have it; labels that this recording lacks are left out. */
+export function syncedFrom(payload: Payload, model: Pick<TraitModel, "get">): Synced {
+  const metric = model.get("metric");
+  return {
+    selection: fromLabels(payload, model.get("selection") ?? []),
+    order: completeOrder(payload, model.get("level_order") ?? []),
+    metric: payload.metrics.some(({ name }) => name === metric) ? metric : "time",
+    theme: model.get("theme") ?? "",
+  };
+}
+
+/** Returns the function that ends the syncing; what was not sent yet is sent then. */
+export function syncState(payload: Payload, model: TraitModel, store: Store): () => void {
+  let timer: ReturnType<typeof setTimeout> | null = null;
+
+  const send = () => {
+    if (timer !== null) clearTimeout(timer);
+    timer = null;
+    model.save_changes();
+  };
+
+  const push = () => {
+    const { synced } = store.get();
+    const changed = [
+      put(model, "selection", toLabels(payload, synced.selection)),
+      put(model, "level_order", [...synced.order]),
+      put(model, "metric", synced.metric),
+    ];
+    if (!changed.includes(true)) return;
+    if (timer !== null) clearTimeout(timer);
+    timer = setTimeout(send, PAUSE_MS);
+  };
+
+  const pull = () => {
+    const synced = syncedFrom(payload, model);
+    if (synced.metric !== store.get().synced.metric) {
+      store.setLocal({ sort: { column: synced.metric, descending: true } });
+    }
+    store.setSynced(synced);
+  };
+
+  const unsubscribe = store.subscribe(push);
+  for (const name of WATCHED) model.on(`change:${name}`, pull);
+  return () => {
+    unsubscribe();
+    for (const name of WATCHED) model.off(`change:${name}`, pull);
+    if (timer !== null) send();
+  };
+}
+
+/** True if the trait was different. */
+function put<K extends keyof Traits>(model: TraitModel, name: K, value: Traits[K]): boolean {
+  if (JSON.stringify(model.get(name)) === JSON.stringify(value)) return false;
+  model.set(name, value);
+  return true;
+}

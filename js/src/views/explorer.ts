@@ -1,0 +1,170 @@
+/** The whole explorer: makes the views, redraws them, and keeps errors inside. */
+import type { DataSource } from "../bridge/source.ts";
+import { availableMetrics } from "../model/metrics.ts";
+import { selectionName } from "../model/names.ts";
+import type { Payload } from "../model/payload.ts";
+import { completeOrder } from "../model/selection.ts";
+import { createDrill, type Drill } from "../store/drill.ts";
+import { createQuestions } from "../store/questions.ts";
+import { createStore, firstState, type Store, type Synced } from "../store/state.ts";
+import { createVariation } from "../store/variation_source.ts";
+import styles from "../styles/explorer.css";
+import { breakdownView } from "./breakdown.ts";
+import { chipsView } from "./chips.ts";
+import { colourSwitch } from "./colour_switch.ts";
+import { hoverKey, type Context, type View } from "./context.ts";
+import { crumbView } from "./crumb.ts";
+import { el } from "./element.ts";
+import { footView } from "./foot.ts";
+import { headerView } from "./header.ts";
+import { heatmapView } from "./heatmap.ts";
+import { icicleView } from "./icicle.ts";
+import { fenceKeys } from "./keyboard.ts";
+import { textMeasure } from "./measure.ts";
+import { tableView } from "./table.ts";
+import { applyTheme, watchTheme } from "./theme.ts";
+import { createTooltip } from "./tooltip.ts";
+
+export interface ExplorerOptions {
+  readonly payload: Payload;
+  readonly mode: "live" | "static";
+  readonly synced: Partial<Synced>;
+  /** `onReach` is to be called when what can be asked has changed. */
+  source(onReach: () => void): DataSource;
+}
+
+export interface Explorer {
+  readonly root: HTMLElement;
+  readonly store: Store;
+  destroy(): void;
+}
+
+export function mountExplorer(host: HTMLElement, options: ExplorerOptions): Explorer {
+  const { payload, mode } = options;
+  const name = `Explorer of ${payload.title}`;
+  const root = el("section", { class: "chopper-explorer", "data-mode": mode, tabindex: -1, "aria-label": name });
+  const error = el("p", { class: "cj-error", role: "alert", hidden: true, "data-testid": "error" });
+  const live = el("div", { class: "cj-vh", "aria-live": "polite", "data-testid": "announcement" });
+  const order = completeOrder(payload, options.synced.order ?? []);
+  const store = createStore(firstState(payload, { ...options.synced, order }));
+
+  let views: readonly View[] = [];
+  const redraw = () => guarded(error, () => drawAll(root, context, views));
+  const source = options.source(redraw);
+  const context = createContext(payload, store, source, redraw, root, live);
+  host.append(root);
+  guarded(error, () => {
+    applyTheme(root, store.get().synced.theme);
+    views = assemble(root, context, createVariation(source, context.questions));
+    root.append(error, live, context.tooltip.element);
+  });
+  fenceKeys(root, context.up);
+  const stop = [store.subscribe(redraw), watchTheme(redraw), watchWidth(root, redraw), () => source.close()];
+  redraw();
+  return {
+    root,
+    store,
+    destroy: () => {
+      for (const end of stop) end();
+      root.remove();
+    },
+  };
+}
+
+function createContext(
+  payload: Payload,
+  store: Store,
+  source: DataSource,
+  redraw: () => void,
+  root: HTMLElement,
+  live: HTMLElement,
+): Context {
+  const questions = createQuestions(source, redraw);
+  const drillAt = createDrill(payload, source, questions);
+  const select: Context["select"] = (selection) => {
+    store.setSynced({ selection });
+    live.textContent = selectionName(payload, selection);
+  };
+  return {
+    payload,
+    metrics: availableMetrics(payload),
+    store,
+    source,
+    questions,
+    tooltip: createTooltip(root),
+    theme: () => (root.getAttribute("data-theme") === "dark" ? "dark" : "light"),
+    drill: (): Drill => drillAt(store.get().synced),
+    select,
+    up: () => select(store.get().synced.selection.slice(0, -1)),
+    canSelect: (filters) => source.live() || source.peek({ levels: [], filters }) !== null,
+    hover: (filter) => markHovered(root, filter ? hoverKey(filter) : null),
+    announce: (text) => (live.textContent = text),
+    measure: textMeasure(root),
+  };
+}
+
+/** Left: where the time goes. Right: why. One selection drives both. */
+function assemble(root: HTMLElement, context: Context, variation: ReturnType<typeof createVariation>): View[] {
+  const header = headerView(context);
+  const [chips, colour] = [chipsView(context), colourSwitch(context)];
+  const crumb = crumbView(context);
+  const [icicle, table] = [icicleView(context), tableView(context)];
+  const [breakdown, heatmap] = [breakdownView(context), heatmapView(context, variation)];
+  const foot = footView(context);
+  root.append(
+    el("style", {}, styles),
+    header.element,
+    el("div", { class: "cj-bar" }, chips.element, el("span", { class: "cj-sp" }), colour.element),
+    crumb.element,
+    el(
+      "div",
+      { class: "cj-grid" },
+      el("div", { class: "cj-col" }, icicle.element, table.element),
+      el("div", { class: "cj-col cj-right" }, breakdown.element, heatmap.element),
+    ),
+    foot.element,
+  );
+  return [header, chips, colour, crumb, icicle, table, breakdown, heatmap, foot];
+}
+
+function drawAll(root: HTMLElement, context: Context, views: readonly View[]): void {
+  // A hidden explorer has no width; it is drawn when it is shown.
+  if (root.clientWidth === 0 && typeof ResizeObserver !== "undefined") return;
+  const state = context.store.get();
+  const focused = document.activeElement;
+  const had = root.contains(focused);
+  applyTheme(root, state.synced.theme);
+  for (const view of views) view.draw(state);
+  if (had && !root.contains(document.activeElement)) root.focus({ preventScroll: true });
+}
+
+/** Errors are shown where they happen; a notebook swallows what is thrown. */
+function guarded(error: HTMLElement, action: () => void): void {
+  try {
+    action();
+  } catch (thrown) {
+    error.hidden = false;
+    error.textContent = `This view failed: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
+    console.error(thrown);
+  }
+}
+
+function markHovered(root: HTMLElement, key: string | null): void {
+  for (const old of root.querySelectorAll(".hovered")) {
+    if (old.getAttribute("data-key") !== key) old.classList.remove("hovered");
+  }
+  if (key === null) return;
+  for (const each of root.querySelectorAll(`[data-key="${key}"]`)) each.classList.add("hovered");
+}
+
+function watchWidth(root: HTMLElement, onChange: () => void): () => void {
+  if (typeof ResizeObserver === "undefined") return () => undefined;
+  let last = -1;
+  const observer = new ResizeObserver(() => {
+    if (root.clientWidth === last) return;
+    last = root.clientWidth;
+    onChange();
+  });
+  observer.observe(root);
+  return () => observer.disconnect();
+}

@@ -1,0 +1,45 @@
+/** Words about one node: tooltip and announcement. */
+import { metricText } from "../model/format.ts";
+import { evaluate, withPseudoMeasures } from "../model/metrics.ts";
+import { levelTitle, nameOf, shortNameOf } from "../model/names.ts";
+import type { Filter, Metric } from "../model/payload.ts";
+import type { Sums } from "../model/cube.ts";
+import type { Context } from "./context.ts";
+import type { TooltipText } from "./tooltip.ts";
+
+/** The metric of a node that is reached by these filters. */
+export function metricOf(context: Context, metric: Metric, sums: Sums, filters: readonly Filter[]): number | null {
+  return evaluate(metric, withPseudoMeasures(context.payload, sums, filters));
+}
+
+export function nodeTooltip(
+  context: Context,
+  title: string,
+  sums: Sums,
+  filters: readonly Filter[],
+  note: string | null,
+): TooltipText {
+  const last = filters[filters.length - 1];
+  const rows = context.metrics.map((metric): [string, string] => [
+    metric.title,
+    metricText(metricOf(context, metric, sums, filters), metric.unit),
+  ]);
+  return { title, code: fullName(context, last), rows, note };
+}
+
+/** The full name where the shown one is shorter. */
+function fullName({ payload }: Context, filter: Filter | undefined): string | null {
+  if (!filter) return null;
+  const full = nameOf(payload, ...filter);
+  return full === shortNameOf(payload, ...filter) ? null : full;
+}
+
+export function nodeLabel(context: Context, filters: readonly Filter[], sums: Sums): string {
+  const last = filters[filters.length - 1];
+  const parts = last ? [`${levelTitle(context.payload, last[0])} ${nameOf(context.payload, ...last)}`] : [];
+  for (const name of ["time", "share"]) {
+    const metric = context.metrics.find((candidate) => candidate.name === name);
+    if (metric) parts.push(metricText(metricOf(context, metric, sums, filters), metric.unit));
+  }
+  return parts.join(", ");
+}
