@@ -4,47 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chopper_jupyter.core.analysis.quantities import duration, number, percent, size
+from chopper_jupyter.core.analysis.quantities import duration, number, size
 
-_TIMES = {"_ns": 1.0, "_us": 1e3, "_ms": 1e6, "_s": 1e9, "_seconds": 1e9}
+_ONCE = ("start_s", "stop_s", "export_s")
+"""Seconds that recording took once, outside the iterations."""
 
 
 def cost_text(cost: object) -> str:
     """Say what recording cost; empty if nothing was noted.
 
-    The keys' suffixes tell the units; the rest of a key is words. A recorder may note more in
-    later versions, so no key is expected by name.
+    Parameters
+    ----------
+    cost : object
+        ``profiler_cost`` of ``run.json``: a mapping that may hold ``start_s``, ``stop_s``,
+        ``export_s``, ``bytes``, ``recorded_iteration_s``, ``unrecorded_iteration_s`` and
+        ``ratio``, each a number or null. What is anything else is passed over.
 
     Examples
     --------
-    >>> cost_text({"start_ns": 6_000_000, "stop_s": 0.14, "file_bytes": 2_100_000})
-    'start 6.00 ms, stop 140 ms, file 2.10 MB'
+    >>> cost_text({"start_s": 0.01, "stop_s": 0.13, "bytes": 2_100_000, "ratio": None})
+    '140 ms to start, stop and write 2.10 MB'
+    >>> cost_text({"ratio": 1.13, "recorded_iteration_s": 0.113, "unrecorded_iteration_s": 0.1})
+    'iterations took 1.13 times as long (113 ms, unrecorded 100 ms)'
     >>> cost_text(None)
     ''
     """
-    if isinstance(cost, str):
-        return cost
     if not isinstance(cost, Mapping):
         return ""
-    texts = [
-        _one(str(key), float(value))
-        for key, value in cost.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
-    return ", ".join(texts)
+    noted = {k: v for k, v in cost.items() if isinstance(v, int | float) and v > 0}
+    return "; ".join(text for text in (_slower(noted), _once(noted)) if text)
 
 
-def _one(key: str, value: float) -> str:
-    """Write one noted number with the unit of its key."""
-    for suffix, factor in _TIMES.items():
-        if key.endswith(suffix):
-            return f"{_words(key.removesuffix(suffix))} {duration(value * factor)}"
-    if key.endswith("_bytes"):
-        return f"{_words(key.removesuffix('_bytes'))} {size(value)}"
-    if key.endswith("_ratio"):
-        return f"{_words(key.removesuffix('_ratio'))} {percent(value)}"
-    return f"{_words(key)} {number(value)}"
+def _slower(noted: Mapping[str, float]) -> str:
+    """Say how much slower iterations ran while they were recorded."""
+    if "ratio" not in noted:
+        return ""
+    text = f"iterations took {number(noted['ratio'])} times as long"
+    both = [noted.get(f"{name}_iteration_s") for name in ("recorded", "unrecorded")]
+    if None in both:
+        return text
+    recorded, unrecorded = (duration(1e9 * (s or 0.0)) for s in both)
+    return f"{text} ({recorded}, unrecorded {unrecorded})"
 
 
-def _words(key: str) -> str:
-    return key.replace("_", " ")
+def _once(noted: Mapping[str, float]) -> str:
+    """Say what starting, stopping and writing took."""
+    seconds = sum(noted.get(name, 0.0) for name in _ONCE)
+    if not seconds:
+        return ""
+    written = f" {size(noted['bytes'])}" if "bytes" in noted else ""
+    return f"{duration(1e9 * seconds)} to start, stop and write{written}"

@@ -93,10 +93,12 @@ def test_a_cpu_recording_speaks_of_cpu_operators():
 
 
 def test_what_recording_cost_missing_ranks_and_simulation_are_said():
-    cost = {"stop_ns": 140 * MS, "file_bytes": 2_000_000, "finished": True}
+    cost = {"stop_s": 0.14, "bytes": 2_000_000, "ratio": 1.5, "recorded_iteration_s": None}
     trace = run(run={"profiler_cost": cost}, missing_ranks=(2, 3), simulated=True)
     said = facts(trace)
-    assert said["Recording"] == "stop 140 ms, file 2.00 MB"
+    assert said["Recording"] == (
+        "iterations took 1.50 times as long; 140 ms to start, stop and write 2.00 MB"
+    )
     assert said["Data"] == "good: 100.0 % linked; no recording of ranks 2, 3"
     assert headline(trace).title.endswith("[simulated]")
 
