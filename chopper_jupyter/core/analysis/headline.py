@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.trace import Trace
 
 _TOP = 4
+_LONGEST_NAME = 48
 
 
 @dataclass(frozen=True)
@@ -151,10 +152,18 @@ def _breakdown_text(trace: Trace) -> str:
 def _top_ops(trace: Trace) -> str:
     level = "op" if trace.kernels["op"].null_count < trace.kernels.num_rows else "kernel"
     table = summarize(trace, level, ["share"]).head(_TOP)
-    short = short_name if level == "kernel" else str
+    short = short_name if level == "kernel" else _clipped
     names = ["other" if pd.isna(name) else short(str(name)) for name in table[level]]
     shares = [float(share) / 100 for share in table["share_percent"]]
     return ", ".join(f"{n} {percent(s)}" for n, s in zip(names, shares, strict=True))
+
+
+def _clipped(name: str) -> str:
+    """Shorten a name that a program made very long, in the middle: its end tells, too."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    half = _LONGEST_NAME // 2
+    return f"{name[:half]}…{name[half + 1 - _LONGEST_NAME :]}"
 
 
 def _covers(which: Included, what: str) -> str:

@@ -80,6 +80,13 @@ def test_without_ops_the_top_kernels_are_named_shortly():
     assert "native" not in said["Top ops"]
 
 
+def test_a_very_long_op_name_is_shortened_in_the_middle():
+    said = facts(trace_of([{"op": "begin" + "x" * 1000 + "end"}]))["Top ops"]
+    assert said.startswith("beginxxx")
+    assert said.endswith("xxxend 100.0 % of kernel time")
+    assert len(said) < 90
+
+
 def test_an_empty_trace_says_so():
     assert headline(trace_of([])).lines == ["trace: 0 GPUs", "  Data  No kernels recorded"]
 
