@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from chopper_jupyter.core.analysis.cube import Cube, LevelCodes, cube
 from chopper_jupyter.core.schema import LEVELS
-from chopper_jupyter.widgets.folding import Cells, condense, drop_unused, fold, keep_counts
+from chopper_jupyter.widgets.folding import (
+    FOLDABLE,
+    Cells,
+    condense,
+    drop_unused,
+    fold,
+    keep_counts,
+)
 from chopper_jupyter.widgets.packing import packed_size
 
 if TYPE_CHECKING:
@@ -43,6 +50,10 @@ class Wish:
     levels: tuple[Levels, ...]
     merge: bool = False
 
+    def without(self, levels: set[str]) -> Wish:
+        """Return the wish without what needs any of the given levels."""
+        return replace(self, levels=tuple(v for v in self.levels if not levels & set(v)))
+
 
 WISHES = (
     Wish(0.25, (("phase", "op"), ("op",))),
@@ -61,7 +72,6 @@ WISHES = (
 _MEMBERS_SHARE = 0.25
 _LEAST_BYTES_PER_ROW = 3
 _LEAST_KEPT = 4
-_FEW_MEMBERS = 500
 
 
 @dataclass(frozen=True)
@@ -98,17 +108,20 @@ def embed(codes: LevelCodes, members: Members, budget: int, *, merge: bool = Tru
         cubes alone.
     """
     cells = condense(Cells(codes, members))
-    whole = _fitting(cells, [LEVELS], budget - (packed_size(members) if merge else 0))
+    room = budget - (packed_size(members) if merge else 0)
+    few = len(cells.codes.measures["count"]) * _LEAST_BYTES_PER_ROW <= room
+    whole = _fitting(cells, [LEVELS], room) if few else None
     if whole:
         return Embedding(members, [whole[0]])
+    endless = _endless(members, budget) if merge else set()
     if merge:
-        cells = _few_members(cells, budget)
+        cells = _few_members(_without(cells, endless), budget)
     cubes: list[dict[str, Any]] = []
     for wish in WISHES:
         taken = sum(map(packed_size, cubes)) + (packed_size(cells.members) if merge else 0)
-        new, cells = _grant(wish, cells, budget - taken, cubes, merge=merge)
+        new, cells = _grant(wish.without(endless), cells, budget - taken, cubes, merge=merge)
         cubes = [*(c for c in cubes if not _covered(c["levels"], new)), *new]
-    return Embedding(_used(cells.members, cubes) if merge else members, cubes)
+    return Embedding(cells.members if merge else members, cubes)
 
 
 def cube_json(sums: Cube, coarse: str | None = None) -> dict[str, Any]:
@@ -121,17 +134,31 @@ def cube_json(sums: Cube, coarse: str | None = None) -> dict[str, Any]:
     }
 
 
+def _endless(members: Members, budget: int) -> set[str]:
+    """Return levels that cannot be merged and whose mere list of members is too long."""
+    fixed = [level for level in LEVELS if level not in FOLDABLE]
+    return {v for v in fixed if packed_size(members[v]) > _MEMBERS_SHARE * budget}
+
+
+def _without(cells: Cells, levels: set[str]) -> Cells:
+    if not levels:
+        return cells
+    members = {level: [] if level in levels else cells.members[level] for level in LEVELS}
+    kept = tuple(level for level in LEVELS if level not in levels)
+    return replace(condense(cells, kept), members=members)
+
+
 def _few_members(cells: Cells, budget: int) -> Cells:
     """Merge as few members as needed for their names to take a modest part of the budget."""
+    if packed_size(cells.members) <= _MEMBERS_SHARE * budget:
+        return cells
     small = condense(cells, WHERE)
-    keeps = list(keep_counts(small))
+    keeps = keep_counts(small, WHERE, 1)
 
     def fits(at: int) -> bool:
         named = drop_unused(fold(small, keeps[at])).members
         return packed_size(named) <= _MEMBERS_SHARE * budget
 
-    if packed_size(cells.members) <= _MEMBERS_SHARE * budget:
-        return cells
     return drop_unused(fold(cells, keeps[min(_first(len(keeps), fits), len(keeps) - 1)]))
 
 
@@ -187,12 +214,7 @@ def _fitting_merged(
 
     Where very little would be left to see, fewer levels say more: then None.
     """
-    keeps: list[dict[str, int]] = []
-    for keep in keep_counts(cells):
-        if any(keep[v] < _LEAST_KEPT for v in levels if v in keep) and keeps:
-            break
-        if not keeps or any(keep[v] != keeps[-1][v] for v in levels if v in keep):
-            keeps.append(keep)
+    keeps = keep_counts(cells, levels, _LEAST_KEPT)
 
     def fits(at: int) -> bool:
         return _fitting(fold(cells, keeps[at]), [levels], room) is not None
@@ -204,12 +226,3 @@ def _fitting_merged(
 def _first(count: int, fits: Callable[[int], bool]) -> int:
     """Return the first position that fits, if all after it fit as well; else ``count``."""
     return bisect_left(range(count), 1, key=fits)
-
-
-def _used(members: Members, cubes: list[dict[str, Any]]) -> Members:
-    """Leave out long lists of members that no embedded cube refers to."""
-    levels = {level for c in cubes for level in c["levels"]}
-    return {
-        level: listed if level in levels or len(listed) <= _FEW_MEMBERS else []
-        for level, listed in members.items()
-    }

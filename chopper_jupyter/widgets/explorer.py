@@ -28,7 +28,7 @@ from chopper_jupyter.widgets.selection import (
     from_labels,
     to_labels,
 )
-from chopper_jupyter.widgets.static import page, static_html
+from chopper_jupyter.widgets.static import data_budget, page, static_html
 from chopper_jupyter.widgets.top_ops import top_ops_of
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ class Explorer:
 
     @cached_property
     def _static_payload(self) -> dict[str, Any]:
-        return payload_of(self.trace, self._codes, merge=True)
+        return payload_of(self.trace, self._codes, merge=True, budget=data_budget())
 
     @cached_property
     def _digest(self) -> str:

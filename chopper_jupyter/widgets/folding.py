@@ -16,7 +16,7 @@ from chopper_jupyter.core.analysis.grouping import Key
 from chopper_jupyter.core.schema import LEVELS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
     from chopper_jupyter.core.analysis.grouping import Codes, Ints
     from chopper_jupyter.widgets.members import Member, Members
@@ -66,14 +66,15 @@ def condense(cells: Cells, levels: tuple[str, ...] = LEVELS) -> Cells:
     return replace(cells, codes=LevelCodes(keys, sums.measures, cells.codes.included))
 
 
-def keep_counts(cells: Cells) -> Iterator[dict[str, int]]:
-    """Yield how many members of each level to keep, from all of them down to one of each."""
-    keep = {level: max(1, int(np.count_nonzero(_rows(cells, level)))) for level in FOLDABLE}
-    yield dict(keep)
-    while any(count > 1 for count in keep.values()):
-        level = max(FOLDABLE, key=lambda v: keep[v] * _WEIGHT[v] if keep[v] > 1 else 0)
-        keep[level] = int(keep[level] * _STEP)
-        yield dict(keep)
+def keep_counts(cells: Cells, levels: Collection[str], least: int) -> list[dict[str, int]]:
+    """List how many members of some levels to keep: from all of them down to the least."""
+    count = {v: max(1, int(np.count_nonzero(_rows(cells, v)))) for v in FOLDABLE if v in levels}
+    steps = [dict(count)]
+    while open_ := [level for level in count if count[level] > least]:
+        level = max(open_, key=lambda v: count[v] * _WEIGHT[v])
+        count[level] = max(least, int(count[level] * _STEP))
+        steps.append(dict(count))
+    return steps
 
 
 def fold(cells: Cells, keep: Mapping[str, int]) -> Cells:

@@ -70,7 +70,8 @@ def short_layers(layers: Sequence[str]) -> list[str]:
     kept: dict[tuple[str, ...], int] = {}
     for layer in layers:
         pattern = _pattern(layer)
-        kept[pattern] = 2 if pattern[-1] == "#" else 1
+        # From the container of the outermost number on; what has no number by its last part.
+        kept[pattern] = len(pattern) + 1 - pattern.index("#") if "#" in pattern else 1
     while True:
         by_end = defaultdict(list)
         for pattern, count in kept.items():

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 PAYLOAD_VERSION = 1
 BUDGET = 150_000
-"""Bytes of a packed payload. With the script and the plain table beside it, a saved notebook
-stays under 300 kB per explorer, whatever the size of the trace."""
+"""Bytes of a packed payload, unless the page says otherwise."""
 
 ORDER = ("phase", "op", "layer", "kernel", "gpu", "iteration")
 """Levels from the outside in, as the explorer first shows them: alike layers say little."""

@@ -19,6 +19,12 @@ NOT_BUILT = (
     "Run <code>make js</code> in the source folder (needs Node.js 20 or newer).</p>"
 )
 
+PAGE_BYTES = 290_000
+"""Size of a page inside a notebook file, whatever the size of the trace; 300 kB is promised."""
+
+_TABLE_BYTES = 15_000
+_MOST_DATA_BYTES = 190_000
+
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -60,6 +66,15 @@ def static_html(payload: Mapping[str, Any], top_ops: Sequence[Mapping[str, Any]]
         f'<div data-chopper-static="{html.escape(uid)}">{table}</div>'
         f"<script>(function(){{{script}\n{call}}})();</script>"
     )
+
+
+def data_budget() -> int:
+    """Return how many bytes of packed data fit into a page beside the script and the table."""
+    if not front_end.is_built(front_end.STATIC_FILE):
+        return _MOST_DATA_BYTES
+    script = json.dumps(front_end.inline(front_end.read(front_end.STATIC_FILE)), ensure_ascii=False)
+    left = PAGE_BYTES - _TABLE_BYTES - len(script.encode())
+    return min(left, _MOST_DATA_BYTES)
 
 
 def page(title: str, body: str) -> str:
