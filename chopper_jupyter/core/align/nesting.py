@@ -11,6 +11,9 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+TOLERANCE_NS = 1000
+"""Old traces have whole microseconds: a child may end that much after its parent."""
+
 
 @dataclass(frozen=True)
 class Nesting:
@@ -23,7 +26,8 @@ class Nesting:
     tid, start, end : int64 arrays
         Thread and times by position.
     parent : int64 array
-        Position of the innermost range that contains the start; -1 at the top.
+        Position of the innermost range that contains the range, give or take the microsecond
+        to which old clocks round; -1 at the top.
     container : int64 array
         Position of the innermost range that contains the whole range; -1 at the top.
     levels : list of int64 arrays
@@ -90,14 +94,16 @@ class Nesting:
 def nest(tid: Ints, start: Ints, dur: Ints) -> Nesting:
     """Build the forest of host ranges.
 
-    Ranges that cross instead of nesting keep the innermost range that contains their start as
-    parent; they are counted.
+    A range that ends after the one it started in crosses it: it is counted and belongs to the
+    next one outside that contains it, so that nobody inherits from a range that had ended.
 
     Examples
     --------
     >>> forest = nest(np.array([0, 0, 0]), np.array([0, 1, 5]), np.array([10, 2, 9]))
     >>> forest.parent.tolist(), forest.container.tolist(), forest.crossing
     ([-1, 0, 0], [-1, 0, -1], 1)
+    >>> nest(np.array([0, 0]), np.array([0, 5000]), np.array([9000, 9000])).parent.tolist()
+    [-1, -1]
     """
     order = np.lexsort((-dur, start, tid))
     tid, start = tid[order], start[order]
@@ -128,14 +134,14 @@ def _stack(
         while stack and end[stack[-1]] <= at:
             stack.pop()
         if stack:
-            top = parent[i] = stack[-1]
-            depth[i] = depth[top] + 1
-            if end[top] >= until:
-                container[i] = top
-            else:
-                crossing += 1
-                while top >= 0 and end[top] < until:
-                    top = container[top]
-                container[i] = top
+            top = stack[-1]
+            crossing += end[top] < until
+            while top >= 0 and end[top] + TOLERANCE_NS < until:
+                top = parent[top]
+            parent[i] = top
+            depth[i] = depth[top] + 1 if top >= 0 else 0
+            while top >= 0 and end[top] < until:
+                top = container[top]
+            container[i] = top
         stack.append(i)
     return parent, container, depth, crossing

@@ -35,7 +35,7 @@ SKIP_REASONS = {
     "overhead": "profiler rows",
 }
 
-_STREAM_NUMBER = re.compile(r"(\d+)\s*$")
+_STREAM_NUMBER = re.compile(r"(?:^|\D)(\d{1,9})\s*$", re.ASCII)
 
 
 def read_rank(path: str | Path) -> RankEvents:
@@ -170,7 +170,7 @@ class _Reader:
         stream = args.get("stream", event.get("tid"))
         number = as_int(stream)
         if number is None:
-            match = _STREAM_NUMBER.search(str(stream))
+            match = _STREAM_NUMBER.search(stream) if isinstance(stream, str) else None
             number = int(match[1]) if match else self.threads.stream_of(str(stream))
         if device is None or not 0 <= device < 2**31:
             device = 0
@@ -188,7 +188,8 @@ class _Reader:
             self.skipped["forward-backward arrows without id or time"] += 1
             return
         tid = self.threads.of(event.get("pid"), event.get("tid"))
-        self.columns.add_flow(str(key), ph, tid, start)
+        process = event.get("pid")  # files fused from several ranks reuse the ids
+        self.columns.add_flow(f"{process}:{key}", ph, tid, start)
 
 
 def _host_kind(event: dict[str, Any], category: str) -> str | None:
