@@ -23,7 +23,7 @@ from chopper_jupyter.widgets.folding import (
 from chopper_jupyter.widgets.packing import packed_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from chopper_jupyter.widgets.members import Members
 
@@ -49,10 +49,6 @@ class Wish:
     share: float
     levels: tuple[Levels, ...]
     merge: bool = False
-
-    def without(self, levels: set[str]) -> Wish:
-        """Return the wish without what needs any of the given levels."""
-        return replace(self, levels=tuple(v for v in self.levels if not levels & set(v)))
 
 
 WISHES = (
@@ -116,12 +112,18 @@ def embed(codes: LevelCodes, members: Members, budget: int, *, merge: bool = Tru
     endless = _endless(members, budget) if merge else set()
     if merge:
         cells = _few_members(_without(cells, endless), budget)
+    stock = _stock(cells)
+    members = cells.members
     cubes: list[dict[str, Any]] = []
     for wish in WISHES:
-        taken = sum(map(packed_size, cubes)) + (packed_size(cells.members) if merge else 0)
-        new, cells = _grant(wish.without(endless), cells, budget - taken, cubes, merge=merge)
-        cubes = [*(c for c in cubes if not _covered(c["levels"], new)), *new]
-    return Embedding(cells.members if merge else members, cubes)
+        taken = sum(map(packed_size, cubes)) + (packed_size(members) if merge else 0)
+        wanted = [v for v in wish.levels if not (endless & set(v) or _covered(v, cubes))]
+        small = _with_members(_source(stock, wanted), members)
+        made = _grant(small, wanted, wish.share * (budget - taken), merge=merge and wish.merge)
+        if made:
+            cube, members = made
+            cubes = [*(c for c in cubes if not _covered(c["levels"], [cube])), cube]
+    return Embedding(members, cubes)
 
 
 def cube_json(sums: Cube, coarse: str | None = None) -> dict[str, Any]:
@@ -162,20 +164,27 @@ def _few_members(cells: Cells, budget: int) -> Cells:
     return drop_unused(fold(cells, keeps[min(_first(len(keeps), fits), len(keeps) - 1)]))
 
 
+def _stock(cells: Cells) -> list[tuple[set[str], Cells]]:
+    """Sum once what many cubes are made from: going through all rows each time is slow."""
+    sums = (WHERE, ("gpu", "iteration", "phase", "layer"), ("gpu", "iteration", "phase", "op"))
+    return [(set(LEVELS), cells), *((set(levels), condense(cells, levels)) for levels in sums)]
+
+
+def _source(stock: list[tuple[set[str], Cells]], wanted: Iterable[Levels]) -> Cells:
+    """Return the fewest rows that hold all levels wanted."""
+    levels = {level for candidate in wanted for level in candidate}
+    able = [cells for kept, cells in stock if levels <= kept]
+    return min(able, key=lambda cells: len(cells.codes.measures["count"]))
+
+
 def _grant(
-    wish: Wish, cells: Cells, left: int, cubes: list[dict[str, Any]], *, merge: bool
-) -> tuple[list[dict[str, Any]], Cells]:
-    """Return the cube that fulfils a wish, if one does, and the cells with its members."""
-    room = wish.share * left
-    wanted = [levels for levels in wish.levels if not _covered(levels, cubes)]
-    if not wanted:
-        return [], cells
-    small = condense(cells, tuple(dict.fromkeys(v for levels in wanted for v in levels)))
-    made = _fitting(small, wanted[:1], room)
-    if made is None and wish.merge and merge:
-        made = _fitting_merged(small, wanted[0], room)
-    made = made or _fitting(small, wanted[1:], room)
-    return ([made[0]], _with_members(cells, made[1])) if made else ([], cells)
+    cells: Cells, wanted: Sequence[Levels], room: float, *, merge: bool
+) -> tuple[dict[str, Any], Members] | None:
+    """Return the finest wanted cube that fits and the members it refers to, or None."""
+    made = _fitting(cells, wanted[:1], room)
+    if made is None and merge and wanted:
+        made = _fitting_merged(condense(cells, wanted[0]), wanted[0], room)
+    return made or _fitting(cells, wanted[1:], room)
 
 
 def _with_members(cells: Cells, members: Members) -> Cells:

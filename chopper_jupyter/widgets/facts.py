@@ -44,6 +44,8 @@ def _devices(trace: Trace) -> str:
     """Count the devices by product, vendor and memory size left out."""
     if trace.info.device_kind == "cpu":
         return "CPU operators"
-    names = [name or "GPU" for name in trace.gpus["name"].to_pylist()]
+    names = [name for name in trace.gpus["name"].to_pylist() if name]
+    if not names:
+        return counted(trace.gpus.num_rows, "GPU")
     products = Counter(_VENDOR_AND_MEMORY.sub("", name) for name in names)
     return ", ".join(f"{n} {TIMES_SIGN} {product}" for product, n in products.items())
