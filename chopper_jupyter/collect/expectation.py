@@ -11,16 +11,14 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def step_expected(module: nn.Module | None) -> bool:
-    """Say whether some living optimizer holds a parameter of the module, or any if None.
+def step_expected(module: nn.Module) -> bool:
+    """Say whether some living optimizer holds a parameter of the module.
 
-    Asked only when a decision cannot wait: it looks at every object of the process, which
-    takes about a tenth of a second.
+    Ask once, and only when a decision cannot wait: it looks at every object of the process,
+    which takes a fraction of a second.
     """
     # type(), not isinstance: some objects answer to __class__ by importing things.
     living = [thing for thing in gc.get_objects() if issubclass(type(thing), Optimizer)]
-    if module is None:
-        return bool(living)
     mine = {id(parameter) for parameter in module.parameters()}
     return any(
         id(parameter) in mine

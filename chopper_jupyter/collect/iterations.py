@@ -18,9 +18,12 @@ parameter group): after each has stepped once.
 every call; a model and its criterion count together.
 
 A call under ``no_grad`` of a module that is also called with gradients is evaluation: it never
-begins an iteration of training and belongs to the iteration before it. One that is never called
-with gradients is part of the step (a frozen teacher). Calls of modules without any state (losses,
-transforms, metrics) are not written down at all.
+begins an iteration of training, so evaluation inside a training loop makes none. One that is
+never called with gradients is part of the step (a frozen teacher). Calls of modules without any
+state (losses, transforms, metrics) are not written down at all.
+
+A loop that calls no module begins an iteration at its backward; the reader of the recording adds
+what lies between it and the step before.
 """
 
 from __future__ import annotations

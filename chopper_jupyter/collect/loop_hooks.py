@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Who is told; called on the thread that runs the loop, after the fact."""
+    """Who is told; called on the thread that runs the loop."""
+
+    def backward_begins(self) -> None:
+        """Take note of a backward pass that is about to run."""
 
     def backward(self) -> None:
         """Take note of a backward pass that ended."""
@@ -62,9 +65,11 @@ def _in_backward() -> bool:
 def _backward(original: Callable[..., Any], listener: Listener) -> Callable[..., Any]:
     def run_backward(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
+        if _in_backward():  # reentrant checkpointing runs one inside another
+            return original(*args, **kwargs)
+        listener.backward_begins()
         result = original(*args, **kwargs)
-        if not _in_backward():  # reentrant checkpointing runs one inside another
-            listener.backward()
+        listener.backward()
         return result
 
     return run_backward

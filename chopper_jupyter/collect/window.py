@@ -68,6 +68,7 @@ class Window:
         self._hooks, self._patches = ExitStack(), ExitStack()
         self.modules_seen = False
         self._open = self._steps_in_backward = False
+        self._step_expected: bool | None = None
         self._pid = os.getpid()
         self._thread: threading.Thread | None = None
 
@@ -101,13 +102,30 @@ class Window:
 
     # What the loop tells. None of it may let a failure of ours reach the user's code.
 
-    def backward(self) -> None:
-        """Take note of a backward pass."""
+    def backward_begins(self) -> None:
+        """In a loop without modules, close, or mark the iteration, at its backward at latest.
+
+        Everything since the step before it belongs to the iteration; the reader knows that.
+        """
         with self._guarded():
-            if not self.modules_seen and self._open and self._enough_without_modules():
+            if self.modules_seen or not self._listening():
+                return
+            if self._enough_without_modules(ended=Step):
                 self._complete()
+            else:
+                self._tape.call(RAW_TENSORS)
+
+    def backward(self) -> None:
+        """Take note of a backward pass; in a loop without modules or steps, something begins."""
+        with self._guarded():
             self._note(Backward())
             self._beat(BACKWARD)
+            if self.modules_seen or not self._listening():
+                return
+            if self._enough_without_modules(ended=Backward):
+                self._complete()
+            else:
+                self._tape.call(RAW_TENSORS)
 
     def step(self, optimizer: Optimizer) -> None:
         """Take note of an optimizer step."""
@@ -121,7 +139,7 @@ class Window:
 
     def _root_call(self, module: nn.Module) -> None:
         with self._guarded():
-            if not self._open or not self._tape.running or not self._here():
+            if not self._listening():
                 return
             stateful = has_state(module)
             if stateful and not self.modules_seen:
@@ -133,15 +151,15 @@ class Window:
                 self._tape.call(call)
 
     def _note(self, event: Event) -> None:
-        if not self._open or not self._tape.running or not self._here():
-            return
-        self._tape.log.append(event)
-        if not self.modules_seen:  # iterations can then only begin where something ended
-            self._tape.call(RAW_TENSORS)
+        if self._listening():
+            self._tape.log.append(event)
 
     def _beat(self, what: object) -> None:
         if self._here():
             self.pace.beat(what, time.perf_counter(), recorded=self._tape.running)
+
+    def _listening(self) -> bool:
+        return self._open and self._tape.running and self._here()
 
     def _here(self) -> bool:
         """Say whether this is the process and the thread that runs the loop."""
@@ -162,16 +180,18 @@ class Window:
             return False
         if stepped or self._steps_in_backward or not (backward or call.grad):
             return True
-        return done >= self._limit + PATIENCE or not step_expected(module)
+        if self._step_expected is None:
+            self._step_expected = step_expected(module)
+        return done >= self._limit + PATIENCE or not self._step_expected
 
-    def _enough_without_modules(self) -> bool:
-        """Say the same at a backward, in a cell that calls no module."""
-        done = self._tape.completed(NOW)
-        if done < self._limit:
+    def _enough_without_modules(self, *, ended: type[Event]) -> bool:
+        """Say the same where a step or backward has ended, in a loop that calls no module.
+
+        Without a module nobody can say which optimizer would be waited for, so none is.
+        """
+        if self._seen(Step) is not (ended is Step):
             return False
-        if self._seen(Step) or self._steps_in_backward or done >= self._limit + PATIENCE:
-            return True
-        return not step_expected(None)
+        return self._tape.completed(NOW) >= self._limit
 
     def _seen(self, kind: type[Event]) -> bool:
         return any(isinstance(event, kind) for event in self._tape.log)
@@ -207,7 +227,7 @@ class Window:
         self._on_close()
 
     def _drop_last_beginning(self) -> None:
-        """Nothing began where the last backward or step of a loop without modules ended."""
+        """Nothing began where the last backward of a loop without modules and steps ended."""
         log = self._tape.stretches[-1].log
         if len(log) > 1 and isinstance(log[-1], Call):
             log.pop()
