@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.cube import LevelCodes
     from chopper_jupyter.widgets.members import Members
 
-Selection = tuple[tuple[str, Any], ...]
+Selection = list[tuple[str, Any]]
 Labelled = list[list[Any]]
 
 _FEW = 12
@@ -41,7 +41,7 @@ def checked(
         if level not in LEVELS:
             raise unknown_name(what="level", name=level, known=LEVELS)
         found[level] = _value(level, value, codes)
-    return tuple(found.items())
+    return list(found.items())
 
 
 def checked_order(order: Iterable[str] | None, default: Iterable[str]) -> list[str]:
@@ -78,14 +78,14 @@ def to_labels(selection: Selection, members: Members, codes: LevelCodes) -> Labe
 
 def from_labels(labelled: Iterable[Any], members: Members, codes: LevelCodes) -> Selection:
     """Read what the browser says; what this trace does not hold is left out."""
-    found = []
+    found: Selection = []
     for level, label in labelled:
         code = _code(label, members.get(level, []))
         if label is None and level in LEVELS:
             found.append((level, None))
         elif code is not None:
             found.append((level, codes.keys[level].values[code]))
-    return tuple(found)
+    return found
 
 
 def _code(label: Any, members: list[dict[str, Any]]) -> int | None:

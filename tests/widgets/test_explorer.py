@@ -120,7 +120,7 @@ def test_the_selection_of_the_browser_is_read_in_python(trace, channels):
     widget = explorer.widget
     state = {"selection": [["phase", "backward"], ["gpu", 1], ["layer", "model.layers.2"]]}
     widget.comm.receive({"method": "update", "state": state, "buffer_paths": []})
-    assert explorer.selection == (("phase", "backward"), ("gpu", 1), ("layer", "model.layers.2"))
+    assert explorer.selection == [("phase", "backward"), ("gpu", 1), ("layer", "model.layers.2")]
     kernels = explorer.selected_kernels()
     assert set(kernels["layer"]) == {"model.layers.2"}
     assert set(kernels["gpu"]) == {1}
