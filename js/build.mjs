@@ -30,7 +30,11 @@ const shared = {
 };
 
 const bundles = [
-  { entryPoints: [here("src/widget.ts")], outfile: here("../chopper_jupyter/static/widget.js"), format: "esm" },
+  {
+    entryPoints: [here("src/widget.ts")],
+    outfile: here("../chopper_jupyter/static/widget.js"),
+    format: "esm",
+  },
   {
     entryPoints: [here("src/static.ts")],
     outfile: here("../chopper_jupyter/static/static.js"),

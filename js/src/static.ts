@@ -9,7 +9,9 @@ import { mountExplorer } from "./views/explorer.ts";
 /** Upgrade the first static part of this uid that was not upgraded yet. Never throws. */
 export async function upgrade(uid: string, base64: string): Promise<void> {
   const hosts = [...document.querySelectorAll<HTMLElement>("[data-chopper-static]")];
-  const host = hosts.find(({ dataset }) => dataset["chopperStatic"] === uid && dataset["upgraded"] === undefined);
+  const host = hosts.find(
+    ({ dataset }) => dataset["chopperStatic"] === uid && dataset["upgraded"] === undefined,
+  );
   if (!host) return;
   host.dataset["upgraded"] = "";
   watchDeadWidget(host);

@@ -9,7 +9,9 @@ import { mountExplorer, type Explorer } from "./views/explorer.ts";
 
 const render: Render<Traits> = async ({ model, el: host }) => {
   // As long as this view is in the page, the static part of the same uid is not shown.
-  host.append(el("style", {}, `[data-chopper-static="${CSS.escape(model.get("uid"))}"]{display:none!important}`));
+  host.append(
+    el("style", {}, `[data-chopper-static="${CSS.escape(model.get("uid"))}"]{display:none!important}`),
+  );
   const slot = el("div");
   host.append(slot);
   let stop: () => void = () => undefined;

@@ -1,7 +1,7 @@
 /** The source of the live widget: embedded cubes first, questions to Python for the rest. */
 import type { Query } from "../model/cube.ts";
 import type { Cube, Payload } from "../model/payload.ts";
-import { isIncoming, type Outgoing } from "../protocol.ts";
+import { isIncoming, type Incoming, type Outgoing } from "../protocol.ts";
 import { answerFromCubes, createMemory, type DataSource } from "./source.ts";
 
 /** No answer for so long: the Jupyter kernel is gone, or busy with a cell. */
@@ -35,16 +35,9 @@ export function liveSource(payload: Payload, channel: Channel, onReach: () => vo
     onReach();
   };
 
-  const drop = (slot: string) => {
-    const old = pending.get(slot);
-    if (!old) return;
-    clearTimeout(old.timer);
-    pending.delete(slot);
-    channel.send({ kind: "cancel", id: old.id });
-  };
-
   const ask = (slot: string, query: Query): Promise<Cube> => {
-    drop(slot);
+    const old = take(pending, slot);
+    if (old) channel.send({ kind: "cancel", id: old.id });
     const id = ++lastId;
     const promise = new Promise<Cube>((resolve, reject) => {
       const timer = setTimeout(() => setSilent(true), PATIENCE_MS);
@@ -56,16 +49,11 @@ export function liveSource(payload: Payload, channel: Channel, onReach: () => vo
 
   const receive = (message: unknown) => {
     if (!isIncoming(message)) return;
-    const found = [...pending].find(([, question]) => question.id === message.id);
-    if (!found) return; // superseded
-    const [slot, question] = found;
-    clearTimeout(question.timer);
-    pending.delete(slot);
-    if (message.kind === "failure") question.reject(new Error(message.message));
-    else {
-      memory.set(question.query, message.cube);
-      question.resolve(message.cube);
-    }
+    const slot = [...pending].find(([, { id }]) => id === message.id)?.[0];
+    const question = slot === undefined ? null : take(pending, slot);
+    if (!question) return; // superseded
+    if (message.kind === "answer") memory.set(question.query, message.cube);
+    settle(question, message);
     setSilent(false);
   };
 
@@ -76,8 +64,20 @@ export function liveSource(payload: Payload, channel: Channel, onReach: () => vo
     ask,
     close: () => {
       channel.off("msg:custom", receive);
-      for (const question of pending.values()) clearTimeout(question.timer);
-      pending.clear();
+      for (const slot of [...pending.keys()]) take(pending, slot);
     },
   };
+}
+
+/** Take a question out; nobody waits for it anymore. */
+function take(pending: Map<string, Pending>, slot: string): Pending | null {
+  const question = pending.get(slot) ?? null;
+  if (question) clearTimeout(question.timer);
+  pending.delete(slot);
+  return question;
+}
+
+function settle(question: Pending, message: Incoming): void {
+  if (message.kind === "answer") question.resolve(message.cube);
+  else question.reject(new Error(message.message));
 }

@@ -43,7 +43,12 @@ export function createMemory(limit = REMEMBERED): Memory {
 }
 
 /** Answers from the cubes in the payload; coarse ones count only where nothing better can come. */
-export function answerFromCubes(payload: Payload, memory: Memory, query: Query, coarse: boolean): Cube | null {
+export function answerFromCubes(
+  payload: Payload,
+  memory: Memory,
+  query: Query,
+  coarse: boolean,
+): Cube | null {
   const known = memory.get(query);
   if (known && (coarse || known.coarse === null)) return known;
   const cube = smallestCube(payload.cubes, query, coarse);

@@ -65,6 +65,7 @@ export function percent(value: number): string {
 export function percentDigits(value: number): string {
   if (!Number.isFinite(value)) return MISSING;
   if (Math.abs(value) >= 99.95) return significant(Math.round(value));
+  if (value > 0 && value < 0.05) return "<0.1"; // something is there
   return (value < 0 ? MINUS : "") + Math.abs(value).toFixed(1);
 }
 

@@ -126,7 +126,15 @@ function sliver(owner: Node, level: Level, nodes: readonly Node[], path: readonl
   const node = nodes.length === 1 ? (nodes[0] ?? owner) : owner;
   const single = nodes.length === 1 && node !== owner;
   const at = single ? pathTo(node, path) : path;
-  return { kind: single ? "node" : "slivers", node, level, path: at, count: nodes.length, value, children: [] };
+  return {
+    kind: single ? "node" : "slivers",
+    node,
+    level,
+    path: at,
+    count: nodes.length,
+    value,
+    children: [],
+  };
 }
 
 export type Direction = "left" | "right" | "up" | "down";

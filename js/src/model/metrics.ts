@@ -38,10 +38,15 @@ function combine(coefficients: Readonly<Record<string, number>>, sums: Sums): nu
   return total;
 }
 
-/** Metrics that mean something for this recording. */
+/** Metrics that mean something for this recording, in its words. */
 export function availableMetrics(payload: Payload): Metric[] {
-  return payload.metrics.filter((metric) => payload.device_kind === "gpu" || metric.needs !== "gpu");
+  if (payload.device_kind === "gpu") return [...payload.metrics];
+  const able = payload.metrics.filter((metric) => metric.needs !== "gpu");
+  return able.map((metric) => (metric.name === "kernels" ? { ...metric, ...OPERATORS } : metric));
 }
+
+/** Without a GPU, operators on the CPU stand in for kernels. */
+const OPERATORS = { title: "CPU operators", meaning: "CPU operators per iteration and process" };
 
 /** True for ratios of sums, which do not grow with the amount of work (share of a total is not one). */
 export function isIntensive(metric: Metric): boolean {

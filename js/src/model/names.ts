@@ -67,9 +67,14 @@ export function everything(payload: Payload): string {
   return parts.length ? `All ${parts.join(" and ")}` : "Whole recording";
 }
 
-/** "per iteration and GPU", or what of it applies when levels are fixed. */
-export function perInstance(payload: Payload): string {
+/** "per iteration and GPU", or what of it applies: a level with one value, or fixed, is not named. */
+export function perInstance(payload: Payload, selection: readonly Filter[] = []): string {
   const { gpus, iterations } = payload.instances;
-  const parts = [iterations > 1 && "iteration", gpus > 1 && levelWord(payload, "gpu")].filter(Boolean);
-  return parts.length ? `per ${parts.join(" and ")}` : "in total";
+  const open = (level: Level, size: number) => size > 1 && !selection.some(([name]) => name === level);
+  const parts = [
+    open("iteration", iterations) && "iteration",
+    open("gpu", gpus) && levelWord(payload, "gpu"),
+  ];
+  const words = parts.filter(Boolean);
+  return words.length ? `per ${words.join(" and ")}` : "in total";
 }

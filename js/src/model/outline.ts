@@ -34,12 +34,18 @@ export interface OutlineOptions {
 export function outlineOf(tree: Tree, levels: readonly Level[], options: OutlineOptions): Outline {
   const top = tree.children(tree.root, levels);
   if (!top) return { level: null, rows: [], total: 0, nested: false };
-  const outer = sorted(top.level, top.nodes.map((node) => rowOf(node, [], 0)), options);
+  const outer = sorted(
+    top.level,
+    top.nodes.map((node) => rowOf(node, [], 0)),
+    options,
+  );
   const nested = top.nodes.length <= FEW && top.rest.length > 0;
   const inner = (row: Row) => (nested ? parts(tree, row, top.rest, options) : []);
   const all = outer.flatMap((row) => found(row, inner(row), options));
   if (options.showAll || options.searching) return { level: top.level, rows: all, total: all.length, nested };
-  const rows = nested ? outer.flatMap((row) => [row, ...inner(row).slice(0, partLimit(tree, row))]) : all.slice(0, FLAT_ROWS);
+  const rows = nested
+    ? outer.flatMap((row) => [row, ...inner(row).slice(0, partLimit(tree, row))])
+    : all.slice(0, FLAT_ROWS);
   return { level: top.level, rows, total: all.length, nested };
 }
 
@@ -57,7 +63,11 @@ function found(row: Row, inner: readonly Row[], options: OutlineOptions): Row[] 
 function parts(tree: Tree, row: Row, levels: readonly Level[], options: OutlineOptions): Row[] {
   const below = tree.children(row.node, levels);
   if (!below || below.nodes.length < 2) return [];
-  return sorted(below.level, below.nodes.map((node) => rowOf(node, row.path, 1)), options);
+  return sorted(
+    below.level,
+    below.nodes.map((node) => rowOf(node, row.path, 1)),
+    options,
+  );
 }
 
 /** Rows that matter more show more of their parts. */
@@ -71,7 +81,8 @@ function sorted(level: Level, rows: readonly Row[], { sort, value, name }: Outli
   const byName = sort ? sort.byName : inOrder && level !== "phase";
   const sign = sort?.descending === false || (!sort && byName) ? 1 : -1;
   const compare = (a: Row, b: Row) => {
-    if (byName) return inOrder ? place(a) - place(b) : name(a).localeCompare(name(b), undefined, { numeric: true });
+    if (byName)
+      return inOrder ? place(a) - place(b) : name(a).localeCompare(name(b), undefined, { numeric: true });
     return (value(a) ?? 0) - (value(b) ?? 0);
   };
   // Rows without a value come last, whichever way the others run.

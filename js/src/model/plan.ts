@@ -2,7 +2,7 @@
 import type { Filter, Level } from "./payload.ts";
 
 /** More rows than this are not asked for at once; deeper levels wait until one zooms in. */
-const MOST_ROWS = 8000;
+export const MOST_ROWS = 6000;
 
 export interface Plan {
   /** Levels that an answer at hand covers. */

@@ -49,7 +49,11 @@ export function buildTree(cube: Cube, payload: Payload): Tree {
     sums: sum(cube, rows),
     families: families && familyTimes(cube, families, rows, payload.families.length),
   });
-  const root = make(null, -1, Array.from({ length: rowCount(cube) }, (_, row) => row));
+  const root = make(
+    null,
+    -1,
+    Array.from({ length: rowCount(cube) }, (_, row) => row),
+  );
   const known = new Map<Node, Map<string, Children | null>>();
   const children = (node: Node, levels: readonly Level[]): Children | null => {
     const mine = known.get(node) ?? new Map<string, Children | null>();

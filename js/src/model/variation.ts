@@ -37,7 +37,9 @@ export function variationOf(cube: Cube): Variation | null {
   const cells = times.flatMap((timeNs, i): Cell[] => {
     if (timeNs <= 0) return [];
     const outlier = timeNs < lower || timeNs > upper;
-    return [{ gpu: gpus[i] ?? -1, iteration: iterations[i] ?? -1, timeNs, change: timeNs / median - 1, outlier }];
+    return [
+      { gpu: gpus[i] ?? -1, iteration: iterations[i] ?? -1, timeNs, change: timeNs / median - 1, outlier },
+    ];
   });
   cells.sort((a, b) => a.gpu - b.gpu || a.iteration - b.iteration);
   const furthest = cells.reduce((most, cell) => Math.max(most, Math.abs(cell.change)), 0);

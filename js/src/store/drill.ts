@@ -2,7 +2,7 @@
 import type { DataSource } from "../bridge/source.ts";
 import { queryKey, rowCount, type Query } from "../model/cube.ts";
 import { LEVELS, type Cube, type Filter, type Level, type Payload } from "../model/payload.ts";
-import { planLevels, remainingLevels, type Reach } from "../model/plan.ts";
+import { MOST_ROWS, planLevels, remainingLevels, type Reach } from "../model/plan.ts";
 import { buildTree, type Tree } from "../model/tree.ts";
 import type { Questions } from "./questions.ts";
 import type { Synced } from "./state.ts";
@@ -57,15 +57,25 @@ export function createDrill(payload: Payload, source: DataSource, questions: Que
 }
 
 /** Kernels tell families: they come along wherever that keeps the answer small. */
-function answerFor(questions: Questions, reach: Reach, selection: readonly Filter[], levels: readonly Level[]) {
+function answerFor(
+  questions: Questions,
+  reach: Reach,
+  selection: readonly Filter[],
+  levels: readonly Level[],
+) {
   const coloured: Level[] = levels.includes("kernel") ? [...levels] : [...levels, "kernel"];
   const known = selection.some(([level]) => level === "kernel");
-  const worthIt = !known && (reach.has(coloured) || (!reach.has(levels) && reach.live && reach.rows(coloured) <= 8000));
+  const worthIt =
+    !known &&
+    (reach.has(coloured) || (!reach.has(levels) && reach.live && reach.rows(coloured) <= MOST_ROWS));
   return questions.answer("drill", { levels: worthIt || known ? coloured : levels, filters: selection });
 }
 
 function atHand(source: DataSource, selection: readonly Filter[], levels: readonly Level[]): Cube | null {
-  const coloured: Query = { levels: levels.includes("kernel") ? levels : [...levels, "kernel"], filters: selection };
+  const coloured: Query = {
+    levels: levels.includes("kernel") ? levels : [...levels, "kernel"],
+    filters: selection,
+  };
   return source.peek(coloured) ?? source.peek({ levels, filters: selection });
 }
 

@@ -69,10 +69,12 @@ export function createStore(first: State): Store {
   return {
     get: () => state,
     setSynced: (patch) => {
-      if (differs(state.synced, patch)) replace({ ...state, synced: { ...state.synced, ...patch } });
+      const synced = patched(state.synced, patch);
+      if (synced !== state.synced) replace({ ...state, synced });
     },
     setLocal: (patch) => {
-      if (differs(state.local, patch)) replace({ ...state, local: { ...state.local, ...patch } });
+      const local = patched(state.local, patch);
+      if (local !== state.local) replace({ ...state, local });
     },
     subscribe: (listener) => {
       listeners.add(listener);
@@ -81,8 +83,11 @@ export function createStore(first: State): Store {
   };
 }
 
-function differs<T extends object>(old: T, patch: Partial<T>): boolean {
-  return (Object.keys(patch) as (keyof T)[]).some(
-    (key) => JSON.stringify(old[key]) !== JSON.stringify(patch[key]),
+/** The same object if nothing differs; parts that do not differ keep their identity. */
+function patched<T extends object>(old: T, patch: Partial<T>): T {
+  const names = (Object.keys(patch) as (keyof T)[]).filter(
+    (name) => JSON.stringify(old[name]) !== JSON.stringify(patch[name]),
   );
+  if (names.length === 0) return old;
+  return { ...old, ...Object.fromEntries(names.map((name) => [name, patch[name]])) };
 }

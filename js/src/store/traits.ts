@@ -1,7 +1,7 @@
 /** Keeps the synced state and the widget's traits the same, both ways. */
 import type { Payload } from "../model/payload.ts";
 import { completeOrder, fromLabels, toLabels, type LabelledFilter } from "../model/selection.ts";
-import type { Store, Synced } from "./state.ts";
+import type { State, Store, Synced } from "./state.ts";
 
 export interface Traits {
   uid: string;
@@ -47,12 +47,12 @@ export function syncState(payload: Payload, model: TraitModel, store: Store): ()
     model.save_changes();
   };
 
-  const push = () => {
-    const { synced } = store.get();
+  const push = (now: State, before: State) => {
+    const { selection, order, metric } = now.synced;
     const changed = [
-      put(model, "selection", toLabels(payload, synced.selection)),
-      put(model, "level_order", [...synced.order]),
-      put(model, "metric", synced.metric),
+      selection !== before.synced.selection && put(model, "selection", toLabels(payload, selection)),
+      order !== before.synced.order && put(model, "level_order", [...order]),
+      metric !== before.synced.metric && put(model, "metric", metric),
     ];
     if (!changed.includes(true)) return;
     if (timer !== null) clearTimeout(timer);
@@ -61,10 +61,9 @@ export function syncState(payload: Payload, model: TraitModel, store: Store): ()
 
   const pull = () => {
     const synced = syncedFrom(payload, model);
-    if (synced.metric !== store.get().synced.metric) {
-      store.setLocal({ sort: { column: synced.metric, descending: true } });
-    }
+    const sorted = synced.metric !== store.get().synced.metric;
     store.setSynced(synced);
+    if (sorted) store.setLocal({ sort: { column: synced.metric, descending: true } });
   };
 
   const unsubscribe = store.subscribe(push);

@@ -24,11 +24,18 @@ export function createVariation(source: DataSource, questions: Questions): Varia
     }
     // The old picture stays until the new one is there.
     if (answer.pending && last) return { ...answer, ...last, left: [] };
-    for (let kept = whole.length - 1; kept >= 0; kept--) {
-      const filters = whole.slice(0, kept);
+    for (const filters of subsets(whole)) {
       const cube = source.peek({ levels: ["gpu", "iteration"], filters });
-      if (cube) return { ...answer, cube, filters, left: whole.slice(kept) };
+      if (cube)
+        return { ...answer, cube, filters, left: whole.filter((filter) => !filters.includes(filter)) };
     }
     return { ...answer, filters: whole, left: [] };
   };
+}
+
+/** Proper subsets, the largest first, among equals those with the last (most telling) filters first. */
+function subsets(filters: readonly Filter[]): Filter[][] {
+  const masks = Array.from({ length: 2 ** filters.length - 1 }, (_, mask) => mask);
+  const taken = masks.map((mask) => ({ mask, some: filters.filter((_, i) => mask & (1 << i)) }));
+  return taken.sort((a, b) => b.some.length - a.some.length || b.mask - a.mask).map(({ some }) => some);
 }

@@ -17,10 +17,24 @@ interface Line {
 }
 
 export function breakdownView(context: Context): View {
-  const rows = el("div", { class: "cj-breakdown", role: "table", "aria-label": "Wall time of the whole run" });
+  const rows = el("div", {
+    class: "cj-breakdown",
+    role: "table",
+    "aria-label": "Wall time of the whole run",
+  });
   const unit = el("p");
-  const header = el("header", {}, el("div", { class: "cj-h", role: "heading", "aria-level": 3 }, "Wall time"), unit);
-  const element = el("section", { class: "cj-panel cj-brk", "data-testid": "breakdown", "aria-label": "Wall time" }, header, rows);
+  const header = el(
+    "header",
+    {},
+    el("div", { class: "cj-h", role: "heading", "aria-level": 3 }, "Wall time"),
+    unit,
+  );
+  const element = el(
+    "section",
+    { class: "cj-panel cj-brk", "data-testid": "breakdown", "aria-label": "Wall time" },
+    header,
+    rows,
+  );
   const extra = sideBySide(context);
   if (extra) element.append(el("p", { class: "cj-foot" }, extra));
   const changed = changeGuard();
@@ -30,7 +44,10 @@ export function breakdownView(context: Context): View {
       if (!changed(context.theme())) return;
       const lines = linesOf(context);
       const wall = lines[lines.length - 1]?.ns ?? 0;
-      const format = columnFormat("ns", lines.map(({ ns }) => ns));
+      const format = columnFormat(
+        "ns",
+        lines.map(({ ns }) => ns),
+      );
       unit.textContent = `whole run, ${format.unit} ${perInstance(context.payload)}`;
       replaceChildren(rows, ...lines.map((line) => lineRow(context, line, wall, format.cell(line.ns))));
     },
@@ -56,7 +73,10 @@ function lineRow(context: Context, line: Line, wall: number, value: string): HTM
   const share = wall > 0 ? (100 * line.ns) / wall : 0;
   const left = wall > 0 ? (100 * line.from) / wall : 0;
   const look = line.total ? "" : fillOf(context, line.name);
-  const bar = el("i", { class: `bar ${line.name}${line.total ? " total" : ""}`, style: `left:${left}%;width:${share}%;${look}` });
+  const bar = el("i", {
+    class: `bar ${line.name}${line.total ? " total" : ""}`,
+    style: `left:${left}%;width:${share}%;${look}`,
+  });
   return el(
     "div",
     { class: line.total ? "row total" : "row", role: "row", "data-part": line.name },

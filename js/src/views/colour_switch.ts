@@ -8,7 +8,11 @@ export function colourSwitch(context: Context): View {
   const buttons = choices.map(({ name, title }) =>
     el("button", { "data-colour": name, onclick: () => context.store.setLocal({ colour: name }) }, title),
   );
-  const group = el("div", { class: "cj-seg", role: "group", "aria-label": "Colour of the icicle" }, ...buttons);
+  const group = el(
+    "div",
+    { class: "cj-seg", role: "group", "aria-label": "Colour of the icicle" },
+    ...buttons,
+  );
   return {
     element: el("div", { class: "cj-colour" }, el("span", { class: "cj-lab" }, "Colour"), group),
     draw: ({ local }) => {

@@ -12,9 +12,16 @@ export function columnMenu({ metrics, store }: Context): View {
     const { columns } = store.get().local;
     store.setLocal({ columns: on ? [...columns, name] : columns.filter((column) => column !== name) });
   };
-  const labels = metrics.map((metric, i) => el("label", { title: metric.meaning }, boxes[i] ?? null, metric.title));
+  const labels = metrics.map((metric, i) =>
+    el("label", { title: metric.meaning }, boxes[i] ?? null, metric.title),
+  );
   const list = el("div", { class: "cj-menu", role: "group", "aria-label": "Columns" }, ...labels);
-  const element = el("details", { class: "cj-columns", "data-testid": "columns" }, el("summary", {}, "Columns"), list);
+  const element = el(
+    "details",
+    { class: "cj-columns", "data-testid": "columns" },
+    el("summary", {}, "Columns"),
+    list,
+  );
   element.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !element.open) return;
     element.open = false;

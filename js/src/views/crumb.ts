@@ -45,6 +45,6 @@ function sumOf(context: Context): HTMLElement {
     "span",
     { class: "sum", "data-testid": "selection-sum" },
     el("b", {}, text("time")),
-    ` ${what} ${perInstance(context.payload)}, ${text("share")} of the run`,
+    ` ${what} ${perInstance(context.payload, selection)}, ${text("share")} of the run`,
   );
 }

@@ -14,7 +14,8 @@ export function watchDeadWidget(host: HTMLElement): void {
   };
   const look = () => {
     const next = own.nextElementSibling;
-    const dead = next instanceof HTMLElement && DEAD.test(next.textContent.trim());
+    const output = next?.querySelector(".jp-OutputArea-output") ?? next; // beside it stands the prompt
+    const dead = next instanceof HTMLElement && DEAD.test(output?.textContent?.trim() ?? "");
     if (hidden && (hidden !== next || !dead)) show();
     if (dead && hidden === null) {
       next.style.display = "none";

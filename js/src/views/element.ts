@@ -37,14 +37,17 @@ function setProp(element: Element, name: string, value: Value): void {
 }
 
 export function replaceChildren(element: Element, ...children: readonly Child[]): void {
-  element.replaceChildren(...children.filter((child): child is Node | string => child !== null && child !== false));
+  element.replaceChildren(
+    ...children.filter((child): child is Node | string => child !== null && child !== false),
+  );
 }
 
 /** Remembers what a view was drawn from: true when something differs from the last call. */
 export function changeGuard(): (...parts: readonly unknown[]) => boolean {
   let last: readonly unknown[] | null = null;
   return (...parts) => {
-    const same = last !== null && parts.length === last.length && parts.every((part, i) => Object.is(part, last?.[i]));
+    const same =
+      last !== null && parts.length === last.length && parts.every((part, i) => Object.is(part, last?.[i]));
     last = parts;
     return !same;
   };

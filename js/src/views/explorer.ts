@@ -42,7 +42,12 @@ export interface Explorer {
 export function mountExplorer(host: HTMLElement, options: ExplorerOptions): Explorer {
   const { payload, mode } = options;
   const name = `Explorer of ${payload.title}`;
-  const root = el("section", { class: "chopper-explorer", "data-mode": mode, tabindex: -1, "aria-label": name });
+  const root = el("section", {
+    class: "chopper-explorer",
+    "data-mode": mode,
+    tabindex: -1,
+    "aria-label": name,
+  });
   const error = el("p", { class: "cj-error", role: "alert", hidden: true, "data-testid": "error" });
   const live = el("div", { class: "cj-vh", "aria-live": "polite", "data-testid": "announcement" });
   const order = completeOrder(payload, options.synced.order ?? []);
@@ -58,7 +63,7 @@ export function mountExplorer(host: HTMLElement, options: ExplorerOptions): Expl
     views = assemble(root, context, createVariation(source, context.questions));
     root.append(error, live, context.tooltip.element);
   });
-  fenceKeys(root, context.up);
+  fenceKeys(root, context.up, context.tooltip.hide);
   const stop = [store.subscribe(redraw), watchTheme(redraw), watchWidth(root, redraw), () => source.close()];
   redraw();
   return {
@@ -104,7 +109,11 @@ function createContext(
 }
 
 /** Left: where the time goes. Right: why. One selection drives both. */
-function assemble(root: HTMLElement, context: Context, variation: ReturnType<typeof createVariation>): View[] {
+function assemble(
+  root: HTMLElement,
+  context: Context,
+  variation: ReturnType<typeof createVariation>,
+): View[] {
   const header = headerView(context);
   const [chips, colour] = [chipsView(context), colourSwitch(context)];
   const crumb = crumbView(context);
@@ -114,7 +123,7 @@ function assemble(root: HTMLElement, context: Context, variation: ReturnType<typ
   root.append(
     el("style", {}, styles),
     header.element,
-    el("div", { class: "cj-bar" }, chips.element, el("span", { class: "cj-sp" }), colour.element),
+    el("div", { class: "cj-bar" }, chips.element, colour.element),
     crumb.element,
     el(
       "div",
@@ -133,6 +142,7 @@ function drawAll(root: HTMLElement, context: Context, views: readonly View[]): v
   const state = context.store.get();
   const focused = document.activeElement;
   const had = root.contains(focused);
+  context.tooltip.hide(); // it may speak of what is not there anymore
   applyTheme(root, state.synced.theme);
   for (const view of views) view.draw(state);
   if (had && !root.contains(document.activeElement)) root.focus({ preventScroll: true });

@@ -3,7 +3,11 @@ import type { Context, View } from "./context.ts";
 import { el } from "./element.ts";
 
 export function headerView({ payload, store }: Context): View {
-  const strip = el("div", { class: "cj-quality", id: `${payload.uid}-quality`, "data-testid": "quality-lines" });
+  const strip = el("div", {
+    class: "cj-quality",
+    id: `${payload.uid}-quality`,
+    "data-testid": "quality-lines",
+  });
   strip.append(el("ul", {}, ...payload.quality.lines.map((line) => el("li", {}, line))));
   const chip = el(
     "button",

@@ -18,14 +18,25 @@ interface Shown {
 
 export function heatmapView(context: Context, variationAt: VariationView): View {
   const shown: Shown = { cells: [], grid: null };
-  const picture = svg("svg", { role: "grid", "aria-label": "Time per GPU and iteration. Arrow keys move, Enter selects.", "data-testid": "heatmap" });
+  const picture = svg("svg", {
+    role: "grid",
+    "aria-label": "Time per GPU and iteration. Arrow keys move, Enter selects.",
+    "data-testid": "heatmap",
+  });
   const what = el("p");
   const status = statusView();
   const canvas = el("div", { class: "cj-heat" }, picture);
   const foot = el("div", { class: "cj-legend" });
   const note = el("p", { class: "cj-foot", "data-testid": "heatmap-note" });
   const title = el("div", { class: "cj-h", role: "heading", "aria-level": 3 }, "Variation");
-  const element = el("section", { class: "cj-panel cj-var", "aria-label": "Variation" }, el("header", {}, title, what, status.element), canvas, foot, note);
+  const element = el(
+    "section",
+    { class: "cj-panel cj-var", "aria-label": "Variation" },
+    el("header", {}, title, what, status.element),
+    canvas,
+    foot,
+    note,
+  );
   const changed = changeGuard();
   listen(context, picture, shown);
   return {
@@ -33,7 +44,8 @@ export function heatmapView(context: Context, variationAt: VariationView): View 
     draw: ({ synced }) => {
       const answer = variationAt(synced.selection);
       status.set(answer.pending, answer.failure);
-      if (!changed(answer.cube, answer.left.length, synced.selection, canvas.clientWidth, context.theme())) return;
+      if (!changed(answer.cube, answer.left.length, synced.selection, canvas.clientWidth, context.theme()))
+        return;
       const variation = answer.cube && variationOf(answer.cube);
       what.textContent = headline(context, answer);
       note.textContent = noteOf(context, answer, variation);
@@ -62,10 +74,17 @@ function drawAll(context: Context, picture: SVGSVGElement, foot: HTMLElement, sh
   replaceChildren(foot, ...legend(context, shown.grid.variation));
 }
 
-function gridOf({ payload, store, canSelect }: Context, answer: VariationAnswer, variation: Variation, width: number): Grid {
+function gridOf(
+  { payload, store, canSelect }: Context,
+  answer: VariationAnswer,
+  variation: Variation,
+  width: number,
+): Grid {
   const { selection } = store.get().synced;
   const codes = (count: number) => Array.from({ length: count }, (_, code) => code);
-  const iterations = payload.dictionaries.iteration.length ? codes(payload.dictionaries.iteration.length) : [-1];
+  const iterations = payload.dictionaries.iteration.length
+    ? codes(payload.dictionaries.iteration.length)
+    : [-1];
   const gpus = codes(payload.dictionaries.gpu.length);
   const first = cellFilters(payload, gpus[0] ?? 0, iterations[0] ?? -1);
   const enabled = answer.left.length === 0 && canSelect(fix(selection, first));
@@ -86,12 +105,18 @@ function headline({ payload }: Context, { filters, left }: VariationAnswer): str
   return `${time}${of} against the median`;
 }
 
-function noteOf({ payload }: Context, { cube, left, pending }: VariationAnswer, variation: Variation | null): string {
+function noteOf(
+  { payload, store }: Context,
+  { cube, left, pending }: VariationAnswer,
+  variation: Variation | null,
+): string {
   const notes: string[] = [];
-  if (left.length) notes.push(`For ${selectionName(payload, left)} alone it ${NEEDS_KERNEL}.`);
+  const whole = release(store.get().synced.selection, ["gpu", "iteration"]);
+  if (left.length) notes.push(`${capital(selectionName(payload, whole))} alone ${NEEDS_KERNEL}.`);
   if (!cube && !pending) notes.push(`This ${NEEDS_KERNEL}.`);
   if (cube && !variation) notes.push("No time in this selection.");
-  if (variation && payload.dictionaries.gpu.length === 1) notes.push(`One ${levelWord(payload, "gpu")} recorded.`);
+  if (variation && payload.dictionaries.gpu.length === 1)
+    notes.push(`One ${levelWord(payload, "gpu")} recorded.`);
   if (variation && payload.dictionaries.iteration.length <= 1) notes.push("One iteration recorded.");
   return [...notes, coarseNote(cube)].filter(Boolean).join(" ");
 }
@@ -102,11 +127,14 @@ function coarseNote(cube: Cube | null): string {
 
 function legend({ theme }: Context, { limit, outliers }: Variation): HTMLElement[] {
   const ramp = el("i", { class: "ramp", style: `background:${rampGradient("diverging", theme())}` });
-  const ends = el("span", {}, change(-limit), ramp, change(limit));
+  const ends = el("span", {}, end(-limit), ramp, end(limit));
   if (outliers === 0) return [ends];
   const words = `${outliers} outlier${outliers === 1 ? "" : "s"}, beyond 1.5 IQR`;
   return [ends, el("span", {}, el("i", { class: "point" }), words)];
 }
+
+/** Ends of the scale are whole percents. */
+const end = (ratio: number) => change(ratio).replace(".0", "");
 
 function listen(context: Context, picture: SVGSVGElement, shown: Shown): void {
   const cellAt = (event: Event) => {
@@ -167,12 +195,23 @@ function showTooltip(context: Context, event: PointerEvent, shown: Shown, at: nu
   const place = placeOf(shown, at);
   if (!place || !shown.grid) return context.tooltip.hide();
   const { payload } = context;
-  const cell = shown.grid.variation.cells.find((one) => one.gpu === place.gpu && one.iteration === place.iteration);
-  const title = capital(`${nameOf(payload, "gpu", place.gpu)}, ${nameOf(payload, "iteration", place.iteration)}`);
+  const cell = shown.grid.variation.cells.find(
+    (one) => one.gpu === place.gpu && one.iteration === place.iteration,
+  );
+  const title = capital(
+    `${nameOf(payload, "gpu", place.gpu)}, ${nameOf(payload, "iteration", place.iteration)}`,
+  );
   const rows: [string, string][] = cell
-    ? [["Time", time(cell.timeNs)], ["Against the median", change(cell.change)]]
+    ? [
+        ["Time", time(cell.timeNs)],
+        ["Against the median", change(cell.change)],
+      ]
     : [["Time", "none"]];
   const words = plural(payload, "gpu");
   const note = shown.grid.enabled ? null : `Selecting ${words} here ${NEEDS_KERNEL}.`;
-  context.tooltip.show(event, { title, rows, note: cell?.outlier && !note ? "Outlier: beyond 1.5 IQR." : note });
+  context.tooltip.show(event, {
+    title,
+    rows,
+    note: cell?.outlier && !note ? "Outlier: beyond 1.5 IQR." : note,
+  });
 }

@@ -30,7 +30,10 @@ interface Frame extends Grid {
 }
 
 /** Elements of the picture and its height. Cells are in reading order. */
-export function drawGrid(context: Context, grid: Grid): { parts: SVGElement[]; cells: SVGElement[]; height: number } {
+export function drawGrid(
+  context: Context,
+  grid: Grid,
+): { parts: SVGElement[]; cells: SVGElement[]; height: number } {
   const frame = frameOf(context, grid);
   const found = new Map(grid.variation.cells.map((cell) => [`${cell.gpu},${cell.iteration}`, cell]));
   const parts: SVGElement[] = [...columnLabels(context, frame)];
@@ -62,9 +65,18 @@ function columnLabels(context: Context, frame: Frame): SVGElement[] {
   const step = Math.max(1, Math.ceil(24 / frame.cell));
   const number = (code: number) => context.payload.dictionaries.iteration[code]?.label ?? "all";
   const labels = frame.iterations.flatMap((code, i) =>
-    i % step ? [] : [svg("text", { class: "d", x: frame.left + frame.cell * (i + 0.5), y: 11, "text-anchor": "middle" }, number(code))],
+    i % step
+      ? []
+      : [
+          svg(
+            "text",
+            { class: "d", x: frame.left + frame.cell * (i + 0.5), y: 11, "text-anchor": "middle" },
+            number(code),
+          ),
+        ],
   );
-  if (frame.right) labels.push(svg("text", { class: "d", x: rightEdge(frame), y: 11, "text-anchor": "end" }, "mean"));
+  if (frame.right)
+    labels.push(svg("text", { class: "d", x: rightEdge(frame), y: 11, "text-anchor": "end" }, "mean"));
   return labels;
 }
 
@@ -77,12 +89,20 @@ function rowLabels(context: Context, frame: Frame, gpu: number, r: number): SVGE
   if (r % every) return [];
   const y = TOP + r * frame.row + frame.row / 2 + 4;
   const chosen = codeOf(frame.selection, "gpu") === gpu;
-  const name = svg("text", { class: chosen ? "gpu on" : "gpu d", x: 0, y, "data-gpu-label": gpu }, nameOf(context.payload, "gpu", gpu));
+  const name = svg(
+    "text",
+    { class: chosen ? "gpu on" : "gpu d", x: 0, y, "data-gpu-label": gpu },
+    nameOf(context.payload, "gpu", gpu),
+  );
   if (!frame.right) return [name];
   const mine = frame.variation.cells.filter((cell) => cell.gpu === gpu);
   const mean = mine.reduce((total, cell) => total + cell.change, 0) / mine.length;
   const strong = Math.abs(mean) > 0.4 * frame.variation.limit && frame.variation.outliers > 0;
-  const value = svg("text", { class: strong ? "on" : "d", x: rightEdge(frame), y, "text-anchor": "end" }, change(mean));
+  const value = svg(
+    "text",
+    { class: strong ? "on" : "d", x: rightEdge(frame), y, "text-anchor": "end" },
+    change(mean),
+  );
   return [name, value];
 }
 
@@ -99,8 +119,13 @@ function drawCell(context: Context, frame: Frame, at: Place, cell: Cell | undefi
   const x = frame.left + frame.cell * at.c;
   const y = TOP + at.r * frame.row;
   const gap = frame.cell > 4 ? 1 : 0;
-  const labels = toLabels(payload, [["gpu", at.gpu], ["iteration", at.iteration]]);
-  const words = cell ? `${time(cell.timeNs)}, ${change(cell.change)}${cell.outlier ? ", outlier" : ""}` : "no time";
+  const labels = toLabels(payload, [
+    ["gpu", at.gpu],
+    ["iteration", at.iteration],
+  ]);
+  const words = cell
+    ? `${time(cell.timeNs)}, ${change(cell.change)}${cell.outlier ? ", outlier" : ""}`
+    : "no time";
   const group = svg("g", {
     role: "gridcell",
     tabindex: -1,
@@ -111,11 +136,24 @@ function drawCell(context: Context, frame: Frame, at: Place, cell: Cell | undefi
     "aria-selected": isChosen(frame, at) ? "true" : null,
     "aria-disabled": frame.enabled ? null : "true",
   });
-  const box = { x, y, width: Math.max(0.5, frame.cell - gap), height: frame.row - 1, rx: frame.cell > 8 ? 2 : 0 };
-  group.append(svg("rect", { ...box, class: "fill", style: `fill:${fill ?? "var(--cj-idle)"}` }));
+  const box = {
+    x,
+    y,
+    width: Math.max(0.5, frame.cell - gap),
+    height: frame.row - 1,
+    rx: frame.cell > 8 ? 2 : 0,
+  };
+  group.append(svg("rect", { ...box, class: "fill", fill: fill ?? "var(--cj-idle)" }));
   if (cell?.outlier && fill) {
     const ink = inkOn(fill);
-    group.append(svg("circle", { cx: x + box.width / 2, cy: y + box.height / 2, r: Math.min(2, frame.cell / 4), style: `fill:${ink}` }));
+    group.append(
+      svg("circle", {
+        cx: x + box.width / 2,
+        cy: y + box.height / 2,
+        r: Math.min(2, frame.cell / 4),
+        fill: ink,
+      }),
+    );
   }
   return group;
 }
@@ -135,7 +173,8 @@ function drawSpread(context: Context, frame: Frame, top: number): SVGElement[] {
   const { cells, medianNs, shortestNs, longestNs } = frame.variation;
   const right = frame.left + frame.cell * frame.iterations.length;
   const span = longestNs - shortestNs;
-  const at = (ns: number) => frame.left + 4 + (span > 0 ? (ns - shortestNs) / span : 0.5) * (right - frame.left - 8);
+  const at = (ns: number) =>
+    frame.left + 4 + (span > 0 ? (ns - shortestNs) / span : 0.5) * (right - frame.left - 8);
   const dots = cells.map((cell, i) => {
     const y = top + 6 + ((i * 7) % 16); // spread in height only so that dots do not hide each other
     return svg("circle", { cx: at(cell.timeNs), cy: y, r: 2.5, class: cell.outlier ? "dot out" : "dot" });

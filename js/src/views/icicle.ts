@@ -14,76 +14,102 @@ import { colourScale, type Scale } from "./paint.ts";
 const MOST_ROWS = 6;
 const FEWEST_ROWS = 5;
 
+interface Shown {
+  bars: Bar[];
+  /** One group per bar, in the same order. */
+  groups: SVGGElement[];
+  /** Grows, never shrinks: what is below must not jump. */
+  rows: number;
+  scale: Scale | null;
+}
+
+const ABOUT = "Icicle: where the time goes. Arrow keys move, Enter zooms in, Escape zooms out.";
+
 export function icicleView(context: Context): View {
-  const picture = svg("svg", { role: "tree", "aria-label": "Icicle: where the time goes. Arrow keys move, Enter zooms in, Escape zooms out.", "data-testid": "icicle" });
+  const shown: Shown = { bars: [], groups: [], rows: FEWEST_ROWS, scale: null };
+  const picture = svg("svg", { role: "tree", "aria-label": ABOUT, "data-testid": "icicle" });
   const canvas = el("div", { class: "cj-icicle" }, picture);
   const legend = legendView(context);
   const status = statusView();
-  const element = el("section", { class: "cj-panel cj-ici", "aria-label": "Where the time goes" }, status.element, canvas, legend.element);
   const changed = changeGuard();
-  let bars: Bar[] = [];
-  let groups: SVGGElement[] = [];
-  let rows = FEWEST_ROWS; // grows, never shrinks: what is below must not jump
-  let scale: Scale | null = null;
-
-  const focusOn = (bar: Bar | null | undefined) => {
-    const group = groups[bars.indexOf(bar ?? (bars[0] as Bar))];
-    if (!group) return;
-    for (const other of groups) other.setAttribute("tabindex", "-1");
-    group.setAttribute("tabindex", "0");
-    group.focus({ preventScroll: true });
+  listen(context, canvas, shown);
+  return {
+    element: el(
+      "section",
+      { class: "cj-panel cj-ici", "aria-label": "Where the time goes" },
+      status.element,
+      canvas,
+      legend.element,
+    ),
+    draw: ({ local }) => {
+      const { tree, levels, pending, failure } = context.drill();
+      status.set(pending, failure);
+      const width = canvas.clientWidth || 800;
+      if (changed(tree, levels.join(), local.search, local.colour, width, context.theme())) {
+        drawPicture(context, picture, shown, width);
+      }
+      legend.draw(shown.scale);
+    },
   };
+}
 
-  const open = (bar: Bar, byKey: boolean) => {
-    if (bar.level === null) context.up();
-    else context.select(fix(context.store.get().synced.selection, bar.path));
-    if (byKey) focusOn(bars[0]);
-  };
+function drawPicture(context: Context, picture: SVGSVGElement, shown: Shown, width: number): void {
+  const hadFocus = picture.contains(document.activeElement);
+  const { tree, selection, levels } = context.drill();
+  const { search, colour } = context.store.get().local;
+  const bars = layOutIcicle(tree, levels, width, MOST_ROWS);
+  const faded = fadedBars(context.payload, bars, search);
+  const scale = scaleOver(context, colour, bars);
+  const groups = bars.map((bar) => drawBar(context, bar, { selection, scale, faded: faded.has(bar) }));
+  groups[0]?.setAttribute("tabindex", "0");
+  const rows = Math.max(shown.rows, ...bars.map((bar) => bar.row + 1));
+  Object.assign(shown, { bars, groups, rows, scale });
+  const height = rows * ROW - 1;
+  picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  picture.setAttribute("style", `height:${height}px`);
+  replaceChildren(picture, ...groups, belowText(context, bars));
+  if (hadFocus) focusOn(shown, bars[0]);
+}
 
+/** Move the focus, and with it the one tab stop. */
+function focusOn({ bars, groups }: Shown, bar: Bar | null | undefined): void {
+  const group = bar && groups[bars.indexOf(bar)];
+  if (!group) return;
+  for (const other of groups) other.setAttribute("tabindex", "-1");
+  group.setAttribute("tabindex", "0");
+  group.focus({ preventScroll: true });
+}
+
+function listen(context: Context, canvas: HTMLElement, shown: Shown): void {
   const barAt = (event: Event): Bar | undefined => {
-    const group = (event.target as Element).closest("g[role=treeitem]");
-    return group ? bars[groups.indexOf(group as SVGGElement)] : undefined;
+    const group = (event.target as Element).closest<SVGGElement>("g[role=treeitem]");
+    return group ? shown.bars[shown.groups.indexOf(group)] : undefined;
   };
-
-  const draw = (search: string, colour: string) => {
-    const hadFocus = picture.contains(document.activeElement);
-    const { tree, selection, levels } = context.drill();
-    const width = Math.max(120, canvas.clientWidth || 800);
-    bars = layOutIcicle(tree, levels, width, MOST_ROWS);
-    rows = Math.max(rows, ...bars.map((bar) => bar.row + 1));
-    const faded = fadedBars(context.payload, bars, search);
-    scale = scaleOver(context, colour, bars);
-    groups = bars.map((bar) => drawBar(context, bar, { selection, scale, faded: faded.has(bar) }));
-    groups[0]?.setAttribute("tabindex", "0");
-    const height = rows * ROW - 1;
-    picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    picture.setAttribute("style", `height:${height}px`);
-    replaceChildren(picture, ...groups, belowText(context, bars));
-    if (hadFocus) focusOn(bars[0]);
-  };
-
   canvas.addEventListener("click", (event) => {
     const bar = barAt(event);
-    if (bar) open(bar, false);
+    if (bar) open(context, bar);
   });
-  canvas.addEventListener("keydown", (event) => onKey(event, barAt(event), bars, open, focusOn));
+  canvas.addEventListener("keydown", (event) => {
+    const bar = barAt(event);
+    if (!bar || event.ctrlKey || event.metaKey || event.altKey) return;
+    const direction = DIRECTIONS[event.key];
+    if (direction) focusOn(shown, neighbour(shown.bars, bar, direction));
+    else if (event.key === "Home") focusOn(shown, shown.bars[0]);
+    else if (event.key === "Enter" || event.key === " ") open(context, bar);
+    else return;
+    event.preventDefault();
+  });
   canvas.addEventListener("pointermove", (event) => showTooltip(context, event, barAt(event)));
   canvas.addEventListener("pointerleave", () => {
     context.tooltip.hide();
     context.hover(null);
   });
+}
 
-  return {
-    element,
-    draw: ({ local }) => {
-      const { tree, levels, pending, failure } = context.drill();
-      status.set(pending, failure);
-      if (changed(tree, levels.join(), local.search, local.colour, canvas.clientWidth, context.theme())) {
-        draw(local.search, local.colour);
-      }
-      legend.draw(scale);
-    },
-  };
+/** Zoom to a bar; the top bar leads up. */
+function open(context: Context, bar: Bar): void {
+  if (bar.level === null) context.up();
+  else context.select(fix(context.store.get().synced.selection, bar.path));
 }
 
 function scaleOver(context: Context, colour: string, bars: readonly Bar[]): Scale | null {
@@ -91,7 +117,11 @@ function scaleOver(context: Context, colour: string, bars: readonly Bar[]): Scal
   if (!metric) return null;
   const { selection } = context.drill();
   const drawn = bars.filter((bar) => bar.kind === "node" && bar.level !== null);
-  return colourScale(context, metric, drawn.map(({ node, path }) => ({ node, filters: [...selection, ...path] })));
+  return colourScale(
+    context,
+    metric,
+    drawn.map(({ node, path }) => ({ node, filters: [...selection, ...path] })),
+  );
 }
 
 /** What to say below a selection that cannot be divided further. */
@@ -102,7 +132,8 @@ function belowText(context: Context, bars: readonly Bar[]): SVGTextElement | nul
 
 function belowWords(context: Context, bars: readonly Bar[]): string {
   const { tree, missing, pending, selection } = context.drill();
-  if (bars.length === 0) return `No ${context.payload.device_kind === "cpu" ? "operator" : "kernel"} time in this selection.`;
+  if (bars.length === 0)
+    return `No ${context.payload.device_kind === "cpu" ? "operator" : "kernel"} time in this selection.`;
   if (bars.length > 1 || pending || tree.children(tree.root, context.drill().levels)) return "";
   if (missing.length) return `What is below ${selectionName(context.payload, selection)} ${NEEDS_KERNEL}.`;
   return "Nothing below this level. Press Esc to go back.";
@@ -114,22 +145,6 @@ const DIRECTIONS: Readonly<Record<string, Direction>> = {
   ArrowUp: "up",
   ArrowDown: "down",
 };
-
-function onKey(
-  event: KeyboardEvent,
-  bar: Bar | undefined,
-  bars: readonly Bar[],
-  open: (bar: Bar, byKey: boolean) => void,
-  focusOn: (bar: Bar | null) => void,
-): void {
-  if (!bar || event.ctrlKey || event.metaKey || event.altKey) return;
-  const direction = DIRECTIONS[event.key];
-  if (direction) focusOn(neighbour(bars, bar, direction) ?? bar);
-  else if (event.key === "Home") focusOn(bars[0] ?? null);
-  else if (event.key === "Enter" || event.key === " ") open(bar, true);
-  else return;
-  event.preventDefault();
-}
 
 function showTooltip(context: Context, event: PointerEvent, bar: Bar | undefined): void {
   if (!bar) {

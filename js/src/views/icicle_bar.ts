@@ -16,6 +16,7 @@ export const ROW = 26;
 const HEIGHT = ROW - 1;
 const STRIP = 4;
 const SMALL = 44;
+const NEUTRAL = "var(--cj-neutral)";
 
 interface Look {
   readonly fill: string;
@@ -36,8 +37,11 @@ export function drawBar(context: Context, bar: Bar, style: BarStyle): SVGGElemen
   const width = Math.max(0.5, bar.width - gap);
   const y = bar.row * ROW;
   const box = { x: bar.x, y, width, height: HEIGHT, rx: bar.width > 8 ? 2 : 0 };
-  const group = svg("g", { ...attributes(context, bar, style), class: `cj-bar-${bar.kind}${style.faded ? " faded" : ""}` });
-  group.append(svg("rect", { ...box, style: `fill:${look.fill}`, "fill-opacity": look.faint ? 0.4 : 1 }));
+  const group = svg("g", {
+    ...attributes(context, bar, style),
+    class: `cj-bar-${bar.kind}${style.faded ? " faded" : ""}`,
+  });
+  group.append(svg("rect", { ...box, fill: look.fill, "fill-opacity": look.faint ? 0.4 : 1 }));
   if (look.mixed) group.append(...strip(context, bar, width));
   group.append(...label(context, bar, style, look, width));
   group.append(svg("rect", { ...ring(box), class: "ring" }));
@@ -46,7 +50,13 @@ export function drawBar(context: Context, bar: Bar, style: BarStyle): SVGGElemen
 
 /** The outline for hover and focus lies inside the bar, so that it is never cut off. */
 function ring(box: { x: number; y: number; width: number; height: number; rx: number }) {
-  return { x: box.x + 1, y: box.y + 1, width: Math.max(0.5, box.width - 2), height: box.height - 2, rx: box.rx };
+  return {
+    x: box.x + 1,
+    y: box.y + 1,
+    width: Math.max(0.5, box.width - 2),
+    height: box.height - 2,
+    rx: box.rx,
+  };
 }
 
 function attributes(context: Context, bar: Bar, { selection }: BarStyle): Record<string, string | number> {
@@ -55,7 +65,12 @@ function attributes(context: Context, bar: Bar, { selection }: BarStyle): Record
   const shared = { tabindex: -1, role: "treeitem", "aria-level": bar.row + 1 };
   if (bar.kind !== "node") {
     const words = bar.level ? countOf(context.payload, bar.level, bar.count) : "";
-    return { ...shared, "data-testid": `icicle-${bar.kind}`, "data-level": bar.level ?? "", "aria-label": words };
+    return {
+      ...shared,
+      "data-testid": `icicle-${bar.kind}`,
+      "data-level": bar.level ?? "",
+      "aria-label": words,
+    };
   }
   const name = last ? nameOf(context.payload, ...last) : selectionName(context.payload, selection);
   return {
@@ -63,14 +78,16 @@ function attributes(context: Context, bar: Bar, { selection }: BarStyle): Record
     "data-testid": "icicle-node",
     "data-level": bar.level ?? "",
     "data-label": name,
-    "aria-label": last ? nodeLabel(context, filters, bar.node.sums) : `${name}, ${timeText(context, bar, filters)}`,
+    "aria-label": last
+      ? nodeLabel(context, filters, bar.node.sums)
+      : `${name}, ${timeText(context, bar, filters)}`,
     ...(last ? { "data-key": hoverKey(last) } : {}),
   };
 }
 
 function lookOf(context: Context, bar: Bar, { selection, scale }: BarStyle): Look {
   const theme = context.theme();
-  const neutral = { fill: "var(--cj-neutral)", ink: "var(--cj-fg)", mixed: false, faint: false };
+  const neutral = { fill: NEUTRAL, ink: "var(--cj-fg)", mixed: false, faint: false };
   if (bar.level === null) return { ...neutral, mixed: scale === null && hasParts(context, bar) };
   if (scale) {
     const shade = bar.kind === "slivers" ? null : scale.fill(bar.node.sums, [...selection, ...bar.path]);
@@ -87,7 +104,8 @@ const faintIf = (bar: Bar) => (bar.kind === "node" ? {} : { faint: true, ink: "v
 
 /** Where kernels are unknown, a node has the colour of the nearest node above that knows its own. */
 function inheritedColour({ payload }: Context, theme: Theme, bar: Bar): string | null {
-  for (let at: Bar | null = bar; at; at = at.parent) if (at.node.families) return ownColour(payload, theme, at.node);
+  for (let at: Bar | null = bar; at; at = at.parent)
+    if (at.node.families) return ownColour(payload, theme, at.node);
   return null;
 }
 
@@ -99,7 +117,7 @@ function strip(context: Context, bar: Bar, width: number): SVGRectElement[] {
   let x = bar.x;
   const y = bar.row * ROW + HEIGHT - STRIP;
   return composition(context.payload, context.theme(), bar.node).map(({ share, fill }) => {
-    const part = svg("rect", { x, y, width: share * width, height: STRIP, style: `fill:${fill}` });
+    const part = svg("rect", { x, y, width: share * width, height: STRIP, fill });
     x += share * width;
     return part;
   });
@@ -112,7 +130,7 @@ function timeText(context: Context, bar: Bar, filters: readonly Filter[]): strin
 function label(context: Context, bar: Bar, style: BarStyle, look: Look, width: number): SVGTextElement[] {
   if (bar.width < 14 || bar.kind === "slivers") return [];
   const small = bar.width < SMALL;
-  const heavy = bar.row <= 1 && bar.kind === "node" && look.mixed ? 600 : 400;
+  const heavy = bar.row <= 1 && bar.kind === "node" && look.fill === NEUTRAL ? 600 : 400;
   const measure = context.measure(small || bar.kind === "pooled" ? 11 : 12, heavy);
   const room = width - (small ? 4 : 16);
   const [full, fitted] = names(context, bar, style, (text) => measure(text), room);

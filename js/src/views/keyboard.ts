@@ -1,8 +1,9 @@
 /** Keys of the whole explorer, and the fence that keeps them from the notebook around it. */
 
 /** Jupyter acts on plain keys (`b` inserts a cell); browser and Jupyter keep Ctrl and Cmd. */
-export function fenceKeys(root: HTMLElement, up: () => void): void {
+export function fenceKeys(root: HTMLElement, up: () => void, onKey: () => void): void {
   root.addEventListener("keydown", (event) => {
+    onKey();
     if (isPlain(event) && !event.defaultPrevented && goesUp(event)) {
       event.preventDefault();
       up();

@@ -33,7 +33,8 @@ function families(context: Context): HTMLElement[] {
 }
 
 function ramp({ theme }: Context, { metric, low, high }: Scale): HTMLElement[] {
-  if (!Number.isFinite(low) || !Number.isFinite(high)) return [el("span", {}, `${metric.title} is not defined here`)];
+  if (!Number.isFinite(low) || !Number.isFinite(high))
+    return [el("span", {}, `${metric.title} is not defined here`)];
   const bar = el("i", { class: "ramp", style: `background:${rampGradient("sequential", theme())}` });
   const ends = [metricText(low, metric.unit), metricText(high, metric.unit)];
   return [el("span", {}, `${metric.title} ${ends[0] ?? ""}`, bar, ends[1] ?? "")];

@@ -8,7 +8,12 @@ import type { Context } from "./context.ts";
 import type { TooltipText } from "./tooltip.ts";
 
 /** The metric of a node that is reached by these filters. */
-export function metricOf(context: Context, metric: Metric, sums: Sums, filters: readonly Filter[]): number | null {
+export function metricOf(
+  context: Context,
+  metric: Metric,
+  sums: Sums,
+  filters: readonly Filter[],
+): number | null {
   return evaluate(metric, withPseudoMeasures(context.payload, sums, filters));
 }
 
@@ -20,7 +25,9 @@ export function nodeTooltip(
   note: string | null,
 ): TooltipText {
   const last = filters[filters.length - 1];
-  const rows = context.metrics.map((metric): [string, string] => [
+  const { columns } = context.store.get().local;
+  const shown = context.metrics.filter(({ name }) => columns.includes(name));
+  const rows = shown.map((metric): [string, string] => [
     metric.title,
     metricText(metricOf(context, metric, sums, filters), metric.unit),
   ]);

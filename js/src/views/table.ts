@@ -31,7 +31,9 @@ export function tableView(context: Context): View {
   const menu = columnMenu(context);
   const count = el("span", { "data-testid": "row-count" });
   const more = el("button", { "data-testid": "show-all" });
-  more.addEventListener("click", () => context.store.setLocal({ showAll: !context.store.get().local.showAll }));
+  more.addEventListener("click", () =>
+    context.store.setLocal({ showAll: !context.store.get().local.showAll }),
+  );
   const copy = copyButton(context, () => ({ rows: shown.outline.rows, columns: shown.columns }));
   listen(context, table, shown);
   const gap = () => el("span", { class: "cj-sp" });
@@ -72,7 +74,9 @@ function drawRows(context: Context, table: HTMLTableElement, shown: Shown, state
   shown.rows = shown.outline.rows.map((row) => tableRow(context, row, style));
   if (shown.rows[0]) shown.rows[0].tabIndex = 0;
   const below = tree.children(tree.root, levels) !== null;
-  const body = shown.rows.length ? shown.rows : [emptyRow(shown.columns.length + 1, below, state.local.search)];
+  const body = shown.rows.length
+    ? shown.rows
+    : [emptyRow(shown.columns.length + 1, below, state.local.search)];
   replaceChildren(
     table,
     el("caption", { class: "cj-vh" }, `Parts of ${selectionName(context.payload, selection)}`),
@@ -93,7 +97,8 @@ function outlineFor(context: Context, state: State): Outline {
     sort: state.local.sort || column !== "name" ? { byName: column === "name", descending } : null,
     showAll,
     searching: search.trim() !== "",
-    value: ({ node, path }: Row) => (metric ? metricOf(context, metric, node.sums, [...selection, ...path]) : timeOf(node)),
+    value: ({ node, path }: Row) =>
+      metric ? metricOf(context, metric, node.sums, [...selection, ...path]) : timeOf(node),
     name: (row) => rowName(context, row),
     matches: ({ path }) => path.some((filter) => matches(context.payload, filter, search)),
   });
@@ -103,7 +108,9 @@ function columnsFor(context: Context, { local }: State, { rows }: Outline): Colu
   const { selection } = context.drill();
   const metrics = context.metrics.filter(({ name }) => local.columns.includes(name));
   return metrics.map((metric) => {
-    const values = rows.map(({ node, path }) => metricOf(context, metric, node.sums, [...selection, ...path]));
+    const values = rows.map(({ node, path }) =>
+      metricOf(context, metric, node.sums, [...selection, ...path]),
+    );
     return { metric, format: columnFormat(metric.unit, values) };
   });
 }
@@ -115,7 +122,12 @@ function titleOf(payload: Payload, { level, rows, nested }: Outline): string {
   return nested && inner ? `${title} and their ${plural(payload, inner)}` : title;
 }
 
-function drawFoot({ rows, total, nested }: Outline, { local }: State, count: Element, more: HTMLElement): void {
+function drawFoot(
+  { rows, total, nested }: Outline,
+  { local }: State,
+  count: Element,
+  more: HTMLElement,
+): void {
   const all = rows.length === total;
   const number = all ? `${total} row${total === 1 ? "" : "s"}` : `${rows.length} of ${total} rows`;
   count.textContent = nested && !all ? "Largest parts of each" : number;
@@ -125,7 +137,10 @@ function drawFoot({ rows, total, nested }: Outline, { local }: State, count: Ele
 }
 
 function emptyRow(span: number, below: boolean, search: string): HTMLElement {
-  const text = below && search.trim() ? `No name contains "${search.trim()}".` : "Nothing below this level. Press Esc to go back.";
+  const text =
+    below && search.trim()
+      ? `No name contains "${search.trim()}".`
+      : "Nothing below this level. Press Esc to go back.";
   return el("tr", { class: "empty" }, el("td", { colspan: span }, text));
 }
 
@@ -154,7 +169,9 @@ function listen(context: Context, table: HTMLTableElement, shown: Shown): void {
     else return;
     event.preventDefault();
   });
-  table.addEventListener("pointermove", (event) => hoverRow(context, event, shown.outline.rows[placeOf(event)]));
+  table.addEventListener("pointermove", (event) =>
+    hoverRow(context, event, shown.outline.rows[placeOf(event)]),
+  );
   table.addEventListener("pointerleave", () => leave(context));
 }
 
@@ -165,7 +182,10 @@ function hoverRow(context: Context, event: PointerEvent, row: Row | undefined): 
   const onName = (event.target as Element).closest("th") !== null;
   if (!onName) return context.tooltip.hide(); // the numbers are in the row already
   const filters = [...context.drill().selection, ...row.path];
-  context.tooltip.show(event, nodeTooltip(context, shortNameOf(context.payload, ...filter), row.node.sums, filters, null));
+  context.tooltip.show(
+    event,
+    nodeTooltip(context, shortNameOf(context.payload, ...filter), row.node.sums, filters, null),
+  );
 }
 
 function leave(context: Context): void {

@@ -7,10 +7,22 @@ import type { Context } from "./context.ts";
 import { el } from "./element.ts";
 import type { Column } from "./table_row.ts";
 
-export function headRow(context: Context, state: State, level: Level | null, columns: readonly Column[]): HTMLElement {
+export function headRow(
+  context: Context,
+  state: State,
+  level: Level | null,
+  columns: readonly Column[],
+): HTMLElement {
   const now = sortOf(state, level);
   const cells = columns.map(({ metric, format }) =>
-    heading(context, metric.name, metric.title, metric.name === "share" ? "" : format.unit, metric.meaning, now),
+    heading(
+      context,
+      metric.name,
+      metric.title,
+      metric.name === "share" ? "" : format.unit,
+      metric.meaning,
+      now,
+    ),
   );
   const name = levelTitle(context.payload, level ?? "kernel");
   return el("tr", {}, heading(context, "name", name, "", "", now), ...cells);
@@ -42,7 +54,9 @@ function heading(
     context.store.setLocal({ sort: { column, descending } });
     if (column !== "name") context.store.setSynced({ metric: column });
   };
-  const arrow = on ? el("span", { class: "arrow", "aria-hidden": "true" }, now.descending ? "\u2193" : "\u2191") : null;
+  const arrow = on
+    ? el("span", { class: "arrow", "aria-hidden": "true" }, now.descending ? "\u2193" : "\u2191")
+    : null;
   const button = el(
     "button",
     { "data-sort": column, title: meaning || null, onclick: sort },
@@ -51,5 +65,9 @@ function heading(
     arrow,
   );
   const direction = now.descending ? "descending" : "ascending";
-  return el("th", { scope: "col", class: column === "share" ? "share" : "", "aria-sort": on ? direction : null }, button);
+  return el(
+    "th",
+    { scope: "col", class: column === "share" ? "share" : "", "aria-sort": on ? direction : null },
+    button,
+  );
 }

@@ -42,7 +42,13 @@ export function tableRow(context: Context, row: Row, style: RowStyle): HTMLTable
   );
 }
 
-function nameCell(context: Context, filter: Filter, depth: 0 | 1, nested: boolean, fill: string): HTMLElement {
+function nameCell(
+  context: Context,
+  filter: Filter,
+  depth: 0 | 1,
+  nested: boolean,
+  fill: string,
+): HTMLElement {
   const short = shortNameOf(context.payload, ...filter);
   const isKernel = filter[0] === "kernel" && context.payload.device_kind === "gpu";
   const code = isKernel && short === nameOf(context.payload, ...filter);
@@ -62,7 +68,8 @@ function valueCell(
 ): HTMLElement {
   const value = metricOf(context, metric, row.node.sums, filters);
   const missing = value === null || !Number.isFinite(value);
-  if (metric.name !== "share") return el("td", { class: missing ? "dim" : "", "data-metric": metric.name }, format.cell(value));
+  if (metric.name !== "share")
+    return el("td", { class: missing ? "dim" : "", "data-metric": metric.name }, format.cell(value));
   const width = `${(100 * timeOf(row.node)) / longest}%`;
   const bar = el("b", {}, el("i", { style: `width:${width};background:${fill}` }));
   const text = value === null ? MISSING : percent(value);

@@ -5,13 +5,17 @@ const JUPYTER_PAGE = ".jp-Notebook, .jp-OutputArea, .jp-RenderedHTMLCommon, .nbv
 
 /** The theme the page itself has around this element. */
 export function pageTheme(element: Element): Theme {
-  const marked = element.parentElement?.closest("[data-jp-theme-light]") ?? document.querySelector("body[data-jp-theme-light]");
+  const marked =
+    element.parentElement?.closest("[data-jp-theme-light]") ??
+    document.querySelector("body[data-jp-theme-light]");
   if (marked) return marked.getAttribute("data-jp-theme-light") === "false" ? "dark" : "light";
   const kind = document.body.getAttribute("data-vscode-theme-kind");
   if (kind) return kind.includes("dark") || kind === "vscode-high-contrast" ? "dark" : "light";
   // Exported notebooks are white whatever the system prefers.
   if (document.querySelector(JUPYTER_PAGE)) return "light";
-  return typeof matchMedia === "function" && matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  return typeof matchMedia === "function" && matchMedia("(prefers-color-scheme: dark)").matches
+    ? "dark"
+    : "light";
 }
 
 /** Calls back when the page or the system changes its theme. Returns the function that ends it. */
