@@ -250,7 +250,7 @@ class Recording:
         """Return what a reader should know about the recording, as sentences."""
         o, notes = self._options, []
         asked = o.warmup + o.iterations
-        if not self._window.modules_seen:
+        if not (self._window.modules_seen or self._window.missed_calls):
             notes.append("No nn.Module was called; the block was recorded from its beginning.")
         elif self.recorded_iterations < asked:
             notes.append(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C._profiler import _ExperimentalConfig
+from torch.autograd import profiler as autograd_profiler
 from torch.profiler import profile as torch_profile
 from torch.profiler import supported_activities
 
@@ -56,8 +57,12 @@ class Segment:
 
 
 def profiler_running() -> bool:
-    """Say whether any torch profiler records at the moment."""
-    return bool(torch._C._autograd._profiler_enabled())  # noqa: SLF001
+    """Say whether any torch profiler records at the moment.
+
+    Torch itself knows only of profilers that record one thread; its module remembers the rest.
+    """
+    of_all_threads = autograd_profiler._is_profiler_enabled  # noqa: SLF001
+    return bool(of_all_threads or torch._C._autograd._profiler_enabled())  # noqa: SLF001
 
 
 def _all_threads() -> Any:

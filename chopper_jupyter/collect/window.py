@@ -26,6 +26,7 @@ from chopper_jupyter.collect.expectation import has_state, step_expected
 from chopper_jupyter.collect.foreign_profilers import making_way
 from chopper_jupyter.collect.iterations import NOW, Backward, Call, Event, Step
 from chopper_jupyter.collect.loop_hooks import loop_hooks
+from chopper_jupyter.collect.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,7 +67,7 @@ class Window:
         self.failure: Exception | None = None
         self._tape, self._switch, self._limit, self._on_close = tape, switch, limit, on_close
         self._hooks, self._patches = ExitStack(), ExitStack()
-        self.modules_seen = False
+        self.modules_seen = self.missed_calls = False
         self._open = self._steps_in_backward = False
         self._step_expected: bool | None = None
         self._pid = os.getpid()
@@ -140,6 +141,7 @@ class Window:
     def _root_call(self, module: nn.Module) -> None:
         with self._guarded():
             if not self._listening():
+                self.missed_calls = self.missed_calls or not self._tape.running
                 return
             stateful = has_state(module)
             if stateful and not self.modules_seen:
@@ -199,10 +201,11 @@ class Window:
     # Opening, closing, making way.
 
     def _start_anew(self) -> None:
-        self._tape.end(keep=False)
-        self.modules_seen = True
-        self.pace = Pace()
-        self._tape.begin()
+        with uninterrupted():
+            self._tape.end(keep=False)
+            self.modules_seen = True
+            self.pace = Pace()
+            self._tape.begin()
 
     def _complete(self) -> None:
         self.complete = True
@@ -219,18 +222,25 @@ class Window:
                 self._tape.begin()
 
     def _close(self) -> None:
-        self._open = self._switch.watching = False
-        self._tape.end()
-        if not self.modules_seen:
-            self._drop_last_beginning()
-        self._patches.close()
-        self._on_close()
+        with uninterrupted():
+            self._open = self._switch.watching = False
+            self._tape.end()
+            if not self.modules_seen:
+                self._drop_false_beginnings()
+            self._patches.close()
+            self._on_close()
 
-    def _drop_last_beginning(self) -> None:
-        """Nothing began where the last backward of a loop without modules and steps ended."""
+    def _drop_false_beginnings(self) -> None:
+        """Nothing began where the last backward of a loop without modules and steps ended.
+
+        Nor anywhere, if only somebody else's profiler saw the loop.
+        """
         log = self._tape.stretches[-1].log
         if len(log) > 1 and isinstance(log[-1], Call):
             log.pop()
+        if self.missed_calls:
+            for stretch in self._tape.stretches:
+                stretch.log.clear()
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
