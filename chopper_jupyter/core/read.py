@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from chopper_jupyter.core import run_folder, storage
@@ -30,6 +31,9 @@ PathLike = str | os.PathLike[str]
 SUFFIXES = (".json", ".json.gz")
 MAX_LOST_SHARE = 0.01
 """A warning is issued when more of the events than this could not be used."""
+
+MAX_UNLINKED_SHARE = 0.1
+"""A warning is issued when more of the kernel time than this has no launch."""
 
 _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_.]?(\d+)", re.IGNORECASE)
 
@@ -62,7 +66,7 @@ def read_trace(path: PathLike | Iterable[PathLike], *, pattern: str | None = Non
     Warns
     -----
     PartialTraceWarning
-        If a noticeable part of a file was damaged.
+        If a noticeable part of a file was damaged, or of the kernel time has no launch.
 
     Notes
     -----
@@ -82,7 +86,7 @@ def read_trace(path: PathLike | Iterable[PathLike], *, pattern: str | None = Non
         if one.is_dir():
             return _read_folder(one, pattern)
         return _join(_read_files([one]), TraceInfo(name=_stem(one)))
-    files = [Path(p) for p in path]
+    files = sorted(Path(p) for p in path)  # the order in which they are given means nothing
     if not files:
         msg = "no files given"
         raise TraceFormatError(msg)
@@ -195,27 +199,35 @@ def _refuse_duplicates(reads: list[_Read]) -> None:
     by_content: dict[bytes, list[str]] = defaultdict(list)
     for read in reads:
         by_rank[read.events.rank].append(read.events.source)
-        by_content[_fingerprint(read.events)].append(read.events.source)
+        for key in _fingerprints(read.events):
+            by_content[key].append(read.events.source)
     hint = "choose the files of one recording with pattern=, for instance pattern='rank*.json.gz'"
     for rank, sources in sorted(by_rank.items(), key=str):
         if len(sources) > 1:
             msg = f"{len(sources)} files claim to be rank {rank}: {', '.join(sources)}; {hint}"
             raise TraceFormatError(msg)
-    for key, sources in by_content.items():
-        if len(sources) > 1 and key:
+    for sources in by_content.values():
+        if len(sources) > 1:
             msg = f"{len(sources)} files hold the same kernels: {', '.join(sources)}; {hint}"
             raise TraceFormatError(msg)
 
 
-def _fingerprint(events: RankEvents) -> bytes:
-    """Hash times of what ran; empty if nothing did."""
+def _fingerprints(events: RankEvents) -> set[bytes]:
+    """Hash the times of what ran, one hash a device; a fused file may repeat another's device."""
     table = events.device if events.device.num_rows else events.ranges
     if not table.num_rows:
-        return b""
-    digest = hashlib.sha1(usedforsecurity=False)
-    for column in ("start_ns", "dur_ns"):
-        digest.update(table[column].to_numpy().tobytes())
-    return digest.digest()
+        return set()
+    start, dur = (table[column].to_numpy() for column in ("start_ns", "dur_ns"))
+    devices = table["device"].to_numpy() if events.device.num_rows else np.zeros(len(start))
+    found = set()
+    for device in np.unique(devices):
+        rows = np.flatnonzero(devices == device)
+        rows = rows[np.lexsort((dur[rows], start[rows]))]
+        digest = hashlib.sha1(usedforsecurity=False)
+        digest.update(start[rows].tobytes())
+        digest.update(dur[rows].tobytes())
+        found.add(digest.digest())
+    return found
 
 
 def _concatenate(parts: list[RankEvents]) -> RankEvents:
@@ -257,7 +269,19 @@ def _join(reads: list[_Read], info: TraceInfo, notes: tuple[str, ...] = ()) -> T
         tuple(dict.fromkeys([*notes, *told])),
     )
     _warn_of_losses(trace)
+    _warn_of_unlinked(trace)
     return trace
+
+
+def _warn_of_unlinked(trace: Trace) -> None:
+    linked = trace.quality.linked.get("launch", 1.0)
+    if linked < 1 - MAX_UNLINKED_SHARE:
+        msg = (
+            f"{trace.info.name}: {100 * (1 - linked):.1f} % of the kernel time has no launch in "
+            "the recording (its window opened after them, or the profiler lost events); it keeps "
+            "its time but has no iteration, phase, layer or op"
+        )
+        warnings.warn(msg, PartialTraceWarning, stacklevel=4)
 
 
 def _warn_of_losses(trace: Trace) -> None:

@@ -32,6 +32,7 @@ def rank_file(folder: Path, rank: int, segment: int = 0) -> Path:
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> rank_file(Path("run"), 3).name, rank_file(Path("run"), 3, 1).name
     ('rank_3.json.gz', 'rank_3.1.json.gz')
     """

@@ -6,6 +6,7 @@ gradient accumulation belongs to the backward node before it on its thread.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 ENGINE = "autograd::engine::evaluate_function"
 ACCUMULATE = "AccumulateGrad"
+_NODE = re.compile(r"[A-Z_]\w*Backward\d*")
+"""Autograd nodes by name: recordings of 2021 have neither numbers nor engine ranges."""
+
 TOLERANCE_NS = 1000
 """Old traces have whole microseconds: an arrow may start just before its range."""
 
@@ -106,11 +110,12 @@ def match(forest: Nesting, numbers: Numbers, module: Ints, flows: pa.Table) -> A
     unnumbered = numbers.named(lambda w: "Backward" in w and not w.startswith(ENGINE))
     node = (seq >= 0) & ((fwd_thread > 0) | ((fwd_thread < 0) & unnumbered))
     engine, nearest = forest.nearest(is_engine), forest.nearest(node)
+    unlinked = forest.nearest(numbers.named(lambda w: _NODE.fullmatch(w) is not None))
     partner = _by_flow(forest, flows, node, seq)
     partner, ambiguous = _by_number(forest, node, seq, fwd_thread, partner)
     accumulate = numbers.named(lambda w: w.startswith(ENGINE) and ACCUMULATE in w)
     of_engine = _partner_of_engine(forest, engine, is_engine, node, partner, accumulate)
-    backward = (engine >= 0) | (nearest >= 0)
+    backward = (engine >= 0) | (nearest >= 0) | (unlinked >= 0)
     checkpoint = numbers.named(lambda w: w.startswith("CheckpointFunctionBackward"))
     again = (nearest >= 0) & (nearest > engine) & checkpoint[nearest]
     recompute = backward & (again | (module > np.maximum(engine, nearest)))

@@ -60,33 +60,54 @@ def find(device: pa.Table, host: Host, at: Ints) -> Collectives:
     told, told_words = codes(device["collective"].dictionary_encode())
     caller = np.full(len(at), -1, np.int64)
     caller[at >= 0] = host.names[at[at >= 0]]
-    base = (names * (len(told_words) + 1) + told + 1) * (len(host.words) + 1) + caller + 1
-    distinct, inverse = np.unique(base, return_inverse=True)
+    around, around_words = _around(host, at)
+    keys = np.stack([names, told, caller, around])
+    distinct, inverse = np.unique(keys, axis=1, return_inverse=True)
     labels: list[str | None] = []
-    for code in distinct.tolist():
-        rest, caller_code = divmod(code, len(host.words) + 1)
-        word, told_code = divmod(rest, len(told_words) + 1)
-        labels.append(
-            _name(
-                words[word],
-                told_words[told_code - 1] if told_code else None,
-                host.words[caller_code - 1] if caller_code else None,
-            )
-        )
+    for word, *codes_ in distinct.T.tolist():
+        said = [
+            known[code] if code >= 0 else None
+            for code, known in zip(codes_, (told_words, host.words, around_words), strict=True)
+        ]
+        labels.append(_name(words[word], *said))
+    inverse = inverse.reshape(-1)
     found = np.array([label is not None for label in labels], bool)
     name = pa.array(labels, pa.string()).take(pa.array(inverse))
     mask = found[inverse] if len(found) else np.zeros(len(at), bool)
     return Collectives(mask, name, _columns(device, host, np.where(mask, at, -1)))
 
 
-def _name(kernel: str, told: str | None, caller: str | None) -> str | None:
+def _around(host: Host, at: Ints) -> tuple[Ints, list[str]]:
+    """Return the nearest sure name of a collective around each launch, as codes and words.
+
+    A range that only says "communication" is passed over unless it recorded which.
+    """
+    of_word = [collective_of(word) for word in host.words]
+    words = sorted({kind for kind in of_word if kind not in (None, UNKNOWN)})
+    numbers = {word: code for code, word in enumerate(words)}
+    by_word = np.array([numbers.get(kind or "", -1) for kind in of_word], np.int64)
+    kind = by_word[host.names] if len(by_word) else np.zeros(0, np.int64)
+    recorded = host.strings("collective") if host.table.num_rows else pa.array([], pa.string())
+    for position in np.flatnonzero(~_is_null(recorded)).tolist():
+        told = collective_of(recorded[position].as_py())
+        if told is not None and told != UNKNOWN:
+            kind[position] = numbers.setdefault(told, len(numbers))
+    result = np.full(len(at), -1, np.int64)
+    if len(kind):
+        nearest = host.forest.nearest(kind >= 0)
+        up = np.where(at >= 0, nearest[at], -1)
+        result[up >= 0] = kind[up[up >= 0]]
+    return result, list(numbers)
+
+
+def _name(kernel: str, told: str | None, caller: str | None, around: str | None) -> str | None:
     """Name the communication of one kernel; None if it does not communicate."""
     by_caller = collective_of(caller) if caller and is_communication(caller) else None
     by_name = collective_of(kernel)
     ours = by_caller is not None and not kernel.startswith(FRAMEWORK_KERNELS)
     if told is None and by_name is None and not ours:
         return None
-    candidates = [collective_of(told) or told if told else None, by_name, by_caller]
+    candidates = [collective_of(told) or told if told else None, by_name, by_caller, around]
     known = [c for c in candidates if c]
     return next((c for c in known if c != UNKNOWN), UNKNOWN)
 

@@ -110,8 +110,7 @@ def on_cpu(host: Host, levels: Levels) -> Kernels:
     names = pa.DictionaryArray.from_arrays(
         pa.array(host.names[at].astype(np.int32)), pa.array(host.words, pa.string())
     )
-    calls = pa.array([collective_of(w) for w in host.words], pa.string())
-    named = calls.take(pa.array(host.names[at], mask=~gloo[at]))
+    named = _gloo_names(host, levels, np.where(gloo[at], at, -1))
     rows = _Activities(
         pa.chunked_array([names]),
         np.zeros(len(at), np.int64),
@@ -126,6 +125,19 @@ def on_cpu(host: Host, levels: Levels) -> Kernels:
     return Kernels(_table(rows, host, levels), [0])
 
 
+def _gloo_names(host: Host, levels: Levels, at: Ints) -> pa.Array:
+    """Name gloo's collectives by the call they serve, which knows better than their range."""
+    by_call = pick(np.where(levels.communication, levels.op, -1), at)
+    own = [collective_of(word) for word in host.words]
+    return pa.array(
+        [
+            None if p < 0 else levels.ops[op] if op >= 0 else own[host.names[p]]
+            for p, op in zip(at.tolist(), by_call.tolist(), strict=True)
+        ],
+        pa.string(),
+    )
+
+
 def pick(values: Ints, at: Ints) -> Ints:
     """Look up values by position, -1 where the position is -1."""
     result = np.full(len(at), -1, np.int64)
@@ -136,21 +148,21 @@ def pick(values: Ints, at: Ints) -> Ints:
 def _table(rows: _Activities, host: Host, levels: Levels) -> pa.Table:
     at, kind = rows.at, rows.kind
     overlap, busy, idle = occupancy.occupancy(rows.gpu, kind, rows.start, rows.dur)
-    op = pick(levels.op, at)
+    op, ops = _operations(levels, at, rows.collective)
     columns = {
         "kernel_id": np.arange(len(at)),
         "gpu": rows.gpu.astype(np.int32),
         "stream": rows.stream,
         "name": rows.names,
         "kind": encode(kind, list(KERNEL_KINDS)),
-        "family": _families(rows.names, kind, op, levels.ops),
+        "family": _families(rows.names, kind, op, ops),
         "start_ns": rows.start,
         "dur_ns": rows.dur,
         "op_id": nullable(pick(host.forest.nearest(host.is_op), at)),
         "iteration": nullable(rows.iteration),
         "phase": encode(pick(levels.phase, at), list(PHASES)),
         "layer": encode(pick(levels.layer, at), levels.layers),
-        "op": encode(op, levels.ops),
+        "op": encode(op, ops),
         "module": encode(pick(levels.module, at), levels.paths),
         "recompute": pick(levels.recompute.astype(np.int64), at) == 1,
         "micro_batch": nullable(pick(levels.micro_batch, at)),
@@ -162,6 +174,21 @@ def _table(rows: _Activities, host: Host, levels: Levels) -> pa.Table:
         **rows.extra,
     }
     return conform("kernels", pa.table(columns))
+
+
+def _operations(
+    levels: Levels, at: Ints, collective: collectives.Collectives
+) -> tuple[Ints, list[str]]:
+    """Return the op of each kernel as codes and words; a collective names itself."""
+    op = pick(levels.op, at)
+    numbers = {word: code for code, word in enumerate(levels.ops)}
+    rows = np.flatnonzero(collective.found)
+    for row, name in zip(
+        rows.tolist(), collective.name.take(pa.array(rows)).to_pylist(), strict=True
+    ):
+        if name != collectives.UNKNOWN or op[row] < 0:
+            op[row] = numbers.setdefault(name, len(numbers))
+    return op, list(numbers)
 
 
 def _families(names: pa.ChunkedArray, kind: Ints, op: Ints, ops: list[str]) -> pa.Array:

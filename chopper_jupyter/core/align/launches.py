@@ -78,34 +78,51 @@ def _by_correlation(device: pa.Table, launches: pa.Table, source: str) -> Ints:
     rows = np.flatnonzero(ids[1])
     if not len(rows) or not len(found):
         return found
-    start = _column(launches, "start_ns")[rows]
-    order = np.lexsort((start, ids[0][rows]))
-    rows, keys = rows[order], ids[0][rows][order]
-    _refuse_fused(wanted, keys, _column(launches, "pid")[rows], source)
+    start, pid = (_column(launches, name)[rows] for name in ("start_ns", "pid"))
+    order = np.lexsort((start, pid, ids[0][rows]))
+    rows, keys, pid, start = rows[order], ids[0][rows][order], pid[order], start[order]
     lo = np.searchsorted(keys, wanted[0], side="left")
     hi = np.searchsorted(keys, wanted[0], side="right")
     hit = wanted[1] & (hi > lo)
+    lo, hi = _within_process(lo, hi, hit, pid, _column(device, "device"), source)
+    hit &= hi > lo
     found[hit] = rows[lo[hit]]
     several = np.flatnonzero(hit & (hi - lo > 1))
     begun = _column(device, "start_ns")
-    starts = _column(launches, "start_ns")[rows]
     for i in several.tolist():  # rare: the latest call before the activity is its launch
-        before = np.searchsorted(starts[lo[i] : hi[i]], begun[i], side="right")
+        before = np.searchsorted(start[lo[i] : hi[i]], begun[i], side="right")
         found[i] = rows[lo[i] + max(int(before) - 1, 0)]
     return found
 
 
-def _refuse_fused(wanted: tuple[Ints, Ints], keys: Ints, pid: Ints, source: str) -> None:
-    """Refuse a file in which the same id is a launch of several processes and of a kernel."""
-    same = (keys[1:] == keys[:-1]) & (pid[1:] != pid[:-1])
-    clash = np.unique(keys[1:][same])
-    if len(clash) and np.isin(clash, wanted[0][wanted[1]]).any():
-        msg = (
-            f"{source}: {len(clash)} correlation ids are launches of several processes "
-            f"(for instance {int(clash[0])}), so kernels cannot be tied to the right one. The "
-            "file looks fused from several ranks: open the ranks' own files instead"
-        )
-        raise TraceFormatError(msg)
+def _within_process(
+    lo: Ints, hi: Ints, hit: Ints, pid: Ints, device: Ints, source: str
+) -> tuple[Ints, Ints]:
+    """Narrow the calls of each id to the process that drives the activity's device.
+
+    A file fused from several ranks uses ids several times. Ids that only one process used
+    tell which process drives which device.
+    """
+    last = np.maximum(hi - 1, 0)
+    mixed = hit & (pid[np.minimum(lo, len(pid) - 1)] != pid[last])
+    if not mixed.any():
+        return lo, hi
+    lo, hi = lo.copy(), hi.copy()
+    for one in np.unique(device[mixed]).tolist():
+        sure = pid[lo[hit & ~mixed & (device == one)]]
+        if not len(sure):
+            msg = (
+                f"{source}: correlation ids are launches of several processes, so the kernels of "
+                f"device {one} cannot be tied to the right one. The file looks fused from several "
+                "ranks: open the ranks' own files instead"
+            )
+            raise TraceFormatError(msg)
+        home = np.bincount(sure).argmax()
+        for i in np.flatnonzero(mixed & (device == one)).tolist():
+            block = pid[lo[i] : hi[i]]
+            ends = [int(np.searchsorted(block, home, side=side)) for side in ("left", "right")]
+            lo[i], hi[i] = lo[i] + ends[0], lo[i] + ends[1]
+    return lo, hi
 
 
 def _by_external_id(

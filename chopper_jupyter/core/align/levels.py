@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chopper_jupyter.core.align import autograd, iterations, modules, outside, scopes
+from chopper_jupyter.core.align import autograd, handover, iterations, modules, outside, scopes
 from chopper_jupyter.core.align.host import Host, pick
 from chopper_jupyter.core.annotations import parse_iteration_mark
 from chopper_jupyter.core.names import collective_of
@@ -113,6 +113,11 @@ def assign(host: Host, flows: pa.Table) -> Levels:
     cuts = _iterations(host)
     iteration = cuts.at(host.forest.start)
     micro = _micro_batch(iteration, placed.micro_batch, phase)
+    call = handover.calls(host)
+    served = call >= 0
+    for values in (phase, layer, op, path, iteration, micro):
+        values[served] = values[call[served]]
+    communication |= served
     paths = [call.path for call in work.found.calls]
     return Levels(
         iteration, phase, layer, op, path, micro, work.grad.recompute, communication,
@@ -144,7 +149,8 @@ def _phase(work: _Work) -> Ints:
     """Innermost of module, engine and optimizer decides; what is in none of them stays -1."""
     grad, inside = work.grad, np.maximum(work.grad.engine, work.grad.node)
     phase = np.full(len(work.module), -1, np.int64)
-    phase[work.module >= 0] = FORWARD
+    wrapped = work.host.forest.nearest(work.host.named(scopes.is_forward))
+    phase[(work.module >= 0) | (wrapped >= 0)] = FORWARD
     phase[grad.backward] = BACKWARD
     phase[(work.optimizer >= 0) & (work.optimizer > np.maximum(work.module, inside))] = OPTIMIZER
     return phase
@@ -186,16 +192,17 @@ def _place(work: _Work) -> outside.Place:
         tops = work.top[grad.is_forward & ~grad.backward]
         outermost[tops[tops >= 0]] = True
     marks = outside.landmarks(forest.start, forest.end, outermost, engine, steps)
+    threads = np.unique(forest.tid[outermost | steps])
     head = np.where(work.user >= 0, work.user, np.where(work.top >= 0, work.top, -1))
     at = np.where(head >= 0, forest.start[head], forest.start)
     inside = (work.module >= 0) | grad.backward
-    return outside.place(np.where(inside, forest.start, at), marks)
+    return outside.place(np.where(inside, forest.start, at), marks, np.isin(forest.tid, threads))
 
 
 def _outside(work: _Work, phase: Ints, op: Ints, placed: outside.Place) -> None:
     """Name what lies outside modules, engine and optimizer: loss, clip, unscale or its own."""
     host, grad = work.host, work.grad
-    free = phase < 0
+    free = (phase < 0) & placed.same_thread
     partners = work.top[grad.is_forward & free]
     has_gradient = np.zeros(len(phase), bool)
     has_gradient[partners[partners >= 0]] = True
@@ -211,7 +218,9 @@ def _outside(work: _Work, phase: Ints, op: Ints, placed: outside.Place) -> None:
     scales = np.array(["_amp_" in w for w in host.words], bool)
     known = top_name >= 0
     amp = free & known & pick(scales, top_name)
-    before_step = free & placed.before_step
+    wrapper = host.forest.nearest(host.named(scopes.is_wrapper)) >= 0
+    phase[free & placed.before_step & wrapper] = BACKWARD  # the tail of a sharded backward
+    before_step = free & placed.before_step & ~wrapper
     phase[before_step | amp] = OPTIMIZER
     op[before_step & unnamed & known & pick(clips, top_name)] = work.ops.code("clip")
     op[amp] = work.ops.code("unscale")

@@ -62,15 +62,19 @@ class Place:
         After the backward, with a step to come before the next forward.
     micro_batch : int64 array
         Forward-backward pairs begun so far in the whole recording, counted from 0; -1 before.
+    same_thread : bool array
+        On a thread that runs forwards or steps. Elsewhere (data loading, communication) the
+        place in time says nothing.
     """
 
     in_forward: Mask
     before_backward: Mask
     before_step: Mask
     micro_batch: Ints
+    same_thread: Mask
 
 
-def place(at: Ints, marks: Landmarks) -> Place:
+def place(at: Ints, marks: Landmarks, same_thread: Mask) -> Place:
     """Place moments between the landmarks."""
     last_f, last_b, last_s = (_last(ends, at) for _, ends in
                               (marks.forward, marks.backward, marks.step))  # fmt: skip
@@ -79,7 +83,7 @@ def place(at: Ints, marks: Landmarks) -> Place:
     in_forward = (last_f > last_b) & (last_f > last_s) & (next_b < NEVER) & (next_b <= next_s)
     before_step = (last_b > last_f) & (last_b > last_s) & (next_s < next_f)
     begun = np.searchsorted(pair_starts(marks), at, side="right") - 1
-    return Place(in_forward, in_forward & (next_b < next_f), before_step, begun)
+    return Place(in_forward, in_forward & (next_b < next_f), before_step, begun, same_thread)
 
 
 def pair_starts(marks: Landmarks) -> Ints:
@@ -89,7 +93,7 @@ def pair_starts(marks: Landmarks) -> Ints:
         return starts
     previous = np.concatenate([[-NEVER], np.maximum.accumulate(ends)[:-1]])
     backward, step = (_last(x[1], starts) for x in (marks.backward, marks.step))
-    begins = (np.maximum(backward, step) > previous) | (previous == -NEVER)
+    begins: Mask = (np.maximum(backward, step) > previous) | (previous == -NEVER)
     return starts[begins]
 
 

@@ -23,6 +23,9 @@ COMMUNICATION = (
 )
 """Starts of the ranges inside which work is communication or its copies."""
 
+WRAPPERS = COMMUNICATION[:4]
+"""Those of FSDP and DDP, which prepare and finish collectives around the user's model."""
+
 BUCKET = "torch.distributed.ddp.reducer::"
 OPTIMIZER_STEP = "Optimizer.step"
 ZERO_GRAD = "Optimizer.zero_grad"
@@ -31,12 +34,23 @@ _OPTIMIZER = re.compile(r"Optimizer\.(step|zero_grad)#")
 _NO_OPERATION = re.compile(
     r"enumerate\(DataLoader\)|DistributedDataParallel\.forward|FullyShardedDataParallel\.forward"
 )
+_FORWARD = re.compile(r"(?:DistributedDataParallel|FullyShardedDataParallel)\.forward")
 _FSDP_PATH = re.compile(r"\(([^()]*)\)\s*$|\bfor\s+([\w.]+)\s*$")
 
 
 def is_communication(name: str) -> bool:
     """Say whether a range is communication (collectives, FSDP and DDP bookkeeping)."""
     return name.startswith(COMMUNICATION)
+
+
+def is_wrapper(name: str) -> bool:
+    """Say whether a range is FSDP's or DDP's own work around collectives."""
+    return name.startswith(WRAPPERS)
+
+
+def is_forward(name: str) -> bool:
+    """Say whether a range is the forward of a wrapped model."""
+    return _FORWARD.match(name) is not None
 
 
 def is_optimizer(name: str) -> bool:
