@@ -82,8 +82,8 @@ OPS = pa.schema(
         _field("phase", NAME, "forward, backward or optimizer", null=True),
         _field("layer", NAME, "layer path", null=True),
         _field("op", NAME, "operation inside the layer", null=True),
-        _field("input_shapes", pa.string(), "input shapes as JSON", null=True),
-        _field("input_dtypes", pa.string(), "input dtypes as JSON", null=True),
+        _field("input_shapes", NAME, "input shapes as JSON", null=True),
+        _field("input_dtypes", NAME, "input dtypes as JSON", null=True),
         _field("flops", pa.int64(), "floating point operations by shape", "FLOP", null=True),
     ]
 )
@@ -110,8 +110,8 @@ KERNELS = pa.schema(
         _field("module", NAME, "full module path", null=True),
         _field("recompute", pa.bool_(), "recomputed by activation checkpointing"),
         _field("micro_batch", pa.int32(), "forward-backward pair in the iteration", null=True),
-        _field("grid", pa.string(), "grid dimensions as x,y,z", null=True),
-        _field("block", pa.string(), "block dimensions as x,y,z", null=True),
+        _field("grid", NAME, "grid dimensions as x,y,z", null=True),
+        _field("block", NAME, "block dimensions as x,y,z", null=True),
         _field("collective", NAME, "all_gather, reduce_scatter, all_reduce, ...", null=True),
         _field("process_group", NAME, "process group of the collective", null=True),
         _field("collective_seq", pa.int64(), "sequence number in its process group", null=True),

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 GZIP_MAGIC = b"\x1f\x8b"
 BLOCK = 1 << 12
+CUT_SHORT = "file cut short: read up to the cut"
 
 _ARRAY_START = re.compile(r'"traceEvents"\s*:\s*\[')
 _NEXT_EVENT = re.compile(r'\}\s*,\s*(?=\{\s*")')
 _SEPARATOR = re.compile(r"[\s,]*")
 
-_DECODER = json.JSONDecoder(
+DECODER = json.JSONDecoder(
     parse_float=str,  # decimal text is kept: exact nanoseconds do not survive a float
     parse_constant=lambda _: None,  # NaN and Infinity mean "no value"
     strict=False,  # raw control characters in names are harmless
@@ -58,7 +59,7 @@ def read_document(path: Path) -> Document:
         raise TraceFormatError(msg)
     with _no_gc():
         try:
-            document = _DECODER.decode(text)
+            document = DECODER.decode(text)
         except (ValueError, RecursionError) as error:
             return _salvage(path, text, error, repairs)
     if isinstance(document, list):
@@ -155,19 +156,19 @@ def _salvage_events(text: str, at: int, repairs: Counter[str]) -> tuple[list[Any
                 repairs["stray commas between events ignored"] += 1
             at = gap.end()
         if at >= len(text):
-            repairs["file cut short: read up to the cut"] += 1
+            repairs[CUT_SHORT] += 1
             return events, at
         if text[at] == "]":
             if events and text[:at].rstrip().endswith(","):
                 repairs["stray commas between events ignored"] += 1
             return events, at + 1
         try:
-            event, at = _DECODER.raw_decode(text, at)
+            event, at = DECODER.raw_decode(text, at)
             events.append(event)
         except (ValueError, RecursionError):
             following = _NEXT_EVENT.search(text, at)
             if following is None:
-                repairs["file cut short: read up to the cut"] += 1
+                repairs[CUT_SHORT] += 1
                 return events, len(text)
             repairs["damaged events left out"] += 1
             at = following.end()
@@ -179,7 +180,7 @@ def _salvage_meta(before: str, after: str) -> dict[str, Any]:
     tail = after.strip().removeprefix(",")
     for candidate in (before.rstrip().rstrip(",") + "}", "{" + tail):
         try:
-            part = _DECODER.decode(candidate)
+            part = DECODER.decode(candidate)
         except (ValueError, RecursionError):
             continue
         if isinstance(part, dict):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chopper_jupyter.core.events import DEVICE, FLOWS, LAUNCHES, RANGES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Ints = npt.NDArray[np.int64]
 
@@ -37,9 +41,9 @@ class Threads:
         """Return a number for a stream without one; high, so that it is no real stream's."""
         return self._streams.setdefault(name, (1 << 40) + len(self._streams))
 
-    def count(self, tid: int, kind: str) -> None:
+    def count(self, tid: int, kind: str, times: int = 1) -> None:
         """Count what a thread did, to find the thread of stack rows that do not say it."""
-        (self._modules if kind == "module_stack" else self._ops)[tid] += 1
+        (self._modules if kind == "module_stack" else self._ops)[tid] += times
 
     def stack_homes(self) -> dict[int, int]:
         """Map threads that hold only stack rows to the busiest thread of operators.
@@ -48,7 +52,8 @@ class Threads:
         """
         if not self._ops:
             return {}
-        busiest = self._ops.most_common(1)[0][0]
+        names = {number: key for key, number in self._threads.items()}
+        busiest = max(self._ops, key=lambda tid: (self._ops[tid], names[tid]))
         return {tid: busiest for tid in self._modules if tid not in self._ops}
 
 
@@ -59,8 +64,7 @@ class Columns:
         self.ranges: list[tuple[Any, ...]] = []
         self.launches: list[tuple[Any, ...]] = []
         self.device: list[tuple[Any, ...]] = []
-        self.flow_starts: dict[str, tuple[int, int]] = {}
-        self.flow_ends: list[tuple[str, int, int]] = []
+        self.flows: list[tuple[str, str, int, int]] = []
 
     def add_range(
         self,
@@ -103,36 +107,43 @@ class Columns:
 
     def add_flow(self, key: str, ph: str, tid: int, at: int) -> None:
         """Add one end of a forward-backward arrow; either may come first in the file."""
-        if ph == "s":
-            self.flow_starts[key] = (tid, at)
-        else:
-            self.flow_ends.append((key, tid, at))
+        self.flows.append((key, ph, tid, at))
 
     def tables(self, base_ns: int, threads: Threads) -> dict[str, pa.Table]:
         """Build the four tables with absolute times."""
-        homes = threads.stack_homes()
-        if homes:
-            self.ranges = [
-                (*row[:2], homes.get(row[2], row[2]), *row[3:]) if row[1] == "module_stack" else row
-                for row in self.ranges
-            ]
-        flows = [
-            (*self.flow_starts[key], tid, at)
-            for key, tid, at in self.flow_ends
-            if key in self.flow_starts
-        ]
-        return {
-            "ranges": _table(RANGES, self.ranges, base_ns),
-            "launches": _table(LAUNCHES, self.launches, base_ns),
-            "device": _table(DEVICE, self.device, base_ns),
-            "flows": _table(FLOWS, flows, base_ns),
+        made = {
+            "ranges": table_of(RANGES, self.ranges, base_ns),
+            "launches": table_of(LAUNCHES, self.launches, base_ns),
+            "device": table_of(DEVICE, self.device, base_ns),
+            "flows": table_of(FLOWS, joined(self.flows), base_ns),
         }
+        return made | {"ranges": at_home(made["ranges"], threads)}
+
+
+def joined(flows: list[tuple[str, str, int, int]]) -> list[tuple[int, int, int, int]]:
+    """Join the starts and ends of arrows by key; of several starts the last one counts."""
+    starts = {key: (tid, at) for key, ph, tid, at in flows if ph == "s"}
+    return [(*starts[key], tid, at) for key, ph, tid, at in flows if ph == "f" and key in starts]
+
+
+def at_home(ranges: pa.Table, threads: Threads) -> pa.Table:
+    """Move stack rows from a thread that has no operators to the busiest one that has."""
+    homes = threads.stack_homes()
+    if not homes:
+        return ranges
+    tid = ranges["tid"].to_numpy()
+    moved = np.array([homes.get(t, t) for t in range(int(tid.max()) + 1)], np.int64)[tid]
+    stack = pc.equal(ranges["kind"].cast(pa.string()), "module_stack").to_numpy()
+    at = ranges.schema.get_field_index("tid")
+    values = pa.array(np.where(stack, moved, tid))
+    return ranges.set_column(at, ranges.schema.field(at), values)
 
 
 SHIFTED = ("start_ns", "forward_ns", "backward_ns")
 
 
-def _table(schema: pa.Schema, rows: list[tuple[Any, ...]], base_ns: int) -> pa.Table:
+def table_of(schema: pa.Schema, rows: Sequence[tuple[Any, ...]], base_ns: int) -> pa.Table:
+    """Build one table of rows in the order of its schema; times are shifted by ``base_ns``."""
     columns = list(zip(*rows, strict=True)) if rows else [() for _ in schema]
     arrays = []
     for field, values in zip(schema, columns, strict=True):
@@ -151,12 +162,17 @@ def _encode(values: tuple[Any, ...]) -> pa.DictionaryArray:
     """Dictionary-encode names; text that is no valid Unicode gets replacement characters."""
     codes: dict[str, int] = {}
     index = np.fromiter(
-        (codes.setdefault(v, len(codes)) for v in values), dtype=np.int32, count=len(values)
+        (-1 if v is None else codes.setdefault(v, len(codes)) for v in values),
+        dtype=np.int32,
+        count=len(values),
     )
     names = [_valid(v) for v in codes]
+    encoded = pa.DictionaryArray.from_arrays(
+        pa.array(index, mask=index < 0), pa.array(names, pa.string())
+    )
     if len(set(names)) == len(names):
-        return pa.DictionaryArray.from_arrays(pa.array(index), pa.array(names, pa.string()))
-    return pa.array([names[i] for i in index], pa.string()).dictionary_encode()
+        return encoded
+    return encoded.cast(pa.string()).dictionary_encode()
 
 
 def _valid(text: str | None) -> str | None:

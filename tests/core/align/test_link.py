@@ -8,7 +8,7 @@ from builders import Rank
 from chopper_jupyter.core.align.link import link
 from chopper_jupyter.core.errors import TraceFormatError
 from chopper_jupyter.core.importers.json_events import Document
-from chopper_jupyter.core.importers.kineto import events_of
+from chopper_jupyter.core.importers.kineto_events import events_of
 
 
 def linked(rank: Rank):

@@ -1,0 +1,158 @@
+"""Compiled readers of single values: times, integers, lists and texts from their bytes.
+
+Each says "not plain" for a form that Python's own way of reading might see differently.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from chopper_jupyter.core.importers.event_layout import MAX_MICROSECONDS, NULL
+from chopper_jupyter.core.importers.json_scan import (
+    ARRAY,
+    BACKSLASH,
+    CLOSE_ARRAY,
+    COMMA,
+    DOT,
+    MINUS,
+    NINE,
+    NUMBER,
+    OPEN_ARRAY,
+    QUOTE,
+    STRING,
+    ZERO,
+)
+from chopper_jupyter.core.importers.word_table import code
+
+
+@njit(cache=True, nogil=True)
+def read_nanoseconds(buf: Any, a: Any, b: Any) -> Any:
+    """Read decimal microseconds as whole nanoseconds; NULL for forms that are not plain."""
+    whole = np.int64(0)
+    i = a
+    while i < b and ZERO <= buf[i] <= NINE:
+        whole = whole * 10 + (buf[i] - ZERO)
+        i += 1
+    if i == a or i - a > 16 or whole > MAX_MICROSECONDS:
+        return NULL
+    result = whole * 1000
+    if i == b:
+        return result
+    if buf[i] != DOT:
+        return NULL
+    scale = np.int64(100)
+    i += 1
+    digits = 0
+    while i < b and ZERO <= buf[i] <= NINE:
+        if digits < 3:
+            result += (buf[i] - ZERO) * scale
+            scale //= 10
+        elif digits == 3 and buf[i] >= 53:
+            result += 1
+        digits += 1
+        i += 1
+    return result if i == b else NULL
+
+
+@njit(cache=True, nogil=True)
+def read_integer(buf: Any, a: Any, b: Any) -> Any:
+    """Read an integer; NULL for forms that are not plain."""
+    i = a
+    negative = buf[i] == MINUS
+    if negative:
+        i += 1
+    if i == b or b - i > 18:
+        return NULL
+    result = np.int64(0)
+    while i < b:
+        if not ZERO <= buf[i] <= NINE:
+            return NULL
+        result = result * 10 + (buf[i] - ZERO)
+        i += 1
+    return -result if negative else result
+
+
+@njit(cache=True, nogil=True)
+def read_field(buf: Any, slot: Any, at: Any, to: Any, kind: Any, ok: Any) -> Any:
+    """Read an integer field: its value, or NULL where it is absent; ``ok[0]`` says if plain."""
+    if kind[slot] == 0:
+        return NULL
+    if kind[slot] != NUMBER:
+        ok[0] = False
+        return NULL
+    result = read_integer(buf, at[slot], to[slot])
+    if result == NULL:
+        ok[0] = False
+    return result
+
+
+@njit(cache=True, nogil=True)
+def read_list(
+    table: Any, buf: Any, slot: Any, at: Any, to: Any, kind: Any, ok: Any, scratch: Any,
+    brackets: Any, words: Any,
+) -> Any:  # fmt: skip
+    """Code a list without its blanks; ``brackets`` says whether they stay and may nest.
+
+    Plain are integers and, with ``words``, ASCII strings without escapes: these read the same
+    after Python took them apart and wrote them again.
+    """
+    if kind[slot] == 0:
+        return NULL
+    if kind[slot] != ARRAY:
+        ok[0] = False
+        return NULL
+    n, depth, i, b = 0, 0, at[slot], to[slot]
+    if b - i > len(scratch):
+        ok[0] = False
+        return NULL
+    text = False
+    while i < b:
+        c = buf[i]
+        if text:
+            if c < 32 or c > 126 or c == BACKSLASH:
+                ok[0] = False
+                return NULL
+            text = c != QUOTE
+        elif c == QUOTE:
+            if not words:
+                ok[0] = False
+                return NULL
+            text = True
+        elif c in (32, 10, 13, 9):
+            i += 1
+            continue
+        elif c in (OPEN_ARRAY, CLOSE_ARRAY):
+            depth += 1 if c == OPEN_ARRAY else -1
+            if not brackets:
+                if depth > 1:
+                    ok[0] = False
+                    return NULL
+                i += 1
+                continue
+        elif c == MINUS:
+            if not ZERO < buf[i + 1] <= NINE:
+                ok[0] = False
+                return NULL
+        elif not (ZERO <= c <= NINE or c == COMMA):
+            ok[0] = False
+            return NULL
+        scratch[n] = c
+        n += 1
+        i += 1
+    if n == 0:
+        return NULL
+    return code(table, scratch, 0, n)
+
+
+@njit(cache=True, nogil=True)
+def read_text(table: Any, buf: Any, slot: Any, at: Any, to: Any, kind: Any, ok: Any) -> Any:
+    """Code a process, thread or name: a plain string's text, or an integer's digits."""
+    if kind[slot] == STRING:
+        return code(table, buf, at[slot] + 1, to[slot] - 1)
+    if kind[slot] == NUMBER and buf[at[slot]] != MINUS:
+        return code(table, buf, at[slot], to[slot])
+    ok[0] = False
+    return NULL
