@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+WORTH_COMPILING = 200_000
+"""Number of ranges from which loading compiled code takes less time than it saves."""
 
 TOLERANCE_NS = 1000
 """Old traces have whole microseconds: a child may end that much after its parent."""
@@ -108,34 +114,53 @@ def nest(tid: Ints, start: Ints, dur: Ints) -> Nesting:
     order = np.lexsort((-dur, start, tid))
     tid, start = tid[order], start[order]
     end = start + dur[order]
-    parent, container, depth, crossing = _stack(tid.tolist(), start.tolist(), end.tolist())
-    depths = np.array(depth, np.int64)
-    by_depth = np.argsort(depths, kind="stable")
-    edges = np.searchsorted(depths[by_depth], np.arange(depths.max(initial=0) + 2))
+    parent, container, depth, crossing = _walk_all(tid, start, end)
+    by_depth = np.argsort(depth, kind="stable")
+    edges = np.searchsorted(depth[by_depth], np.arange(depth.max(initial=0) + 2))
     levels = [by_depth[lo:hi] for lo, hi in itertools.pairwise(edges)]
-    return Nesting(
-        order, tid, start, end, np.array(parent, np.int64), np.array(container, np.int64),
-        levels, crossing,
-    )  # fmt: skip
+    return Nesting(order, tid, start, end, parent, container, levels, crossing)
 
 
-def _stack(
-    tid: list[int], start: list[int], end: list[int]
-) -> tuple[list[int], list[int], list[int], int]:
-    """Walk the ranges with a stack of open ones: it stays right where ranges cross."""
+def _walk_all(tid: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints, int]:
+    """Return parent, container and depth of every range, and how many cross."""
     count = len(tid)
-    parent, container, depth = [-1] * count, [-1] * count, [0] * count
-    stack: list[int] = []
-    crossing, thread = 0, None
-    for i in range(count):
+    parent, container = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    depth, stack = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    if count >= WORTH_COMPILING and importlib.util.find_spec("numba"):
+        crossing = _compiled_walk()(tid, start, end, parent, container, depth, stack)
+        return parent, container, depth, int(crossing)
+    # Plain Python is several times faster on lists than on arrays.
+    lists = [a.tolist() for a in (tid, start, end, parent, container, depth, stack)]
+    crossing = walk(*lists)
+    made = (np.array(column, np.int64) for column in lists[3:6])
+    return (*made, crossing)
+
+
+@lru_cache(maxsize=1)
+def _compiled_walk() -> Any:
+    from numba import njit  # noqa: PLC0415  optional, the extra "fast"
+
+    return njit(cache=True, nogil=True)(walk)
+
+
+def walk(
+    tid: Any, start: Any, end: Any, parent: Any, container: Any, depth: Any, stack: Any
+) -> Any:
+    """Fill parent, container and depth with a stack of open ranges; return how many cross.
+
+    Runs as it is on lists, and compiled on arrays. A stack stays right where ranges cross.
+    """
+    crossing, height, thread = 0, 0, -1
+    for i in range(len(tid)):
         if tid[i] != thread:
-            thread, stack = tid[i], []
+            thread, height = tid[i], 0
         at, until = start[i], end[i]
-        while stack and end[stack[-1]] <= at:
-            stack.pop()
-        if stack:
-            top = stack[-1]
-            crossing += end[top] < until
+        while height > 0 and end[stack[height - 1]] <= at:
+            height -= 1
+        if height > 0:
+            top = stack[height - 1]
+            if end[top] < until:
+                crossing += 1
             while top >= 0 and end[top] + TOLERANCE_NS < until:
                 top = parent[top]
             parent[i] = top
@@ -143,5 +168,6 @@ def _stack(
             while top >= 0 and end[top] < until:
                 top = container[top]
             container[i] = top
-        stack.append(i)
-    return parent, container, depth, crossing
+        stack[height] = i
+        height += 1
+    return crossing
