@@ -1,0 +1,107 @@
+"""The browser, with all but this machine blocked, and one JupyterLab for all tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from browser.lab import Lab, OpenNotebook
+from builders import llama_trace
+from playwright.sync_api import expect, sync_playwright
+
+SCREENSHOTS = Path(__file__).parents[2] / "screenshots"
+HERE = re.compile(r"(?:file|data|blob):|(?:https?|wss?)://(?:127\.0\.0\.1|localhost)[:/]")
+NBCONVERT = re.compile(r"https://cdnjs\.cloudflare\.com/ajax/libs/(?:require\.js|mathjax)/")
+"""What nbconvert's own page frame asks for; a page must do without, and ours does."""
+
+PATIENCE_MS = 30_000
+"""A busy machine is slow, not wrong; nothing waits longer than it has to."""
+
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker("browser")
+
+
+def chromium() -> str:
+    named = os.environ.get("CHOPPER_CHROMIUM")
+    for name in filter(None, (named, "chromium", "chromium-browser", "google-chrome")):
+        found = shutil.which(name)
+        if found:
+            return found
+    message = "no Chromium: install it, or name one in CHOPPER_CHROMIUM"
+    if os.environ.get("CI") == "true":
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    path = chromium()
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser):
+    """Open a page that reaches this machine only; fail if our output asked for anything else."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    asked: list[str] = []
+
+    def guard(route):
+        if HERE.match(route.request.url):
+            route.continue_()
+        else:
+            asked.append(route.request.url)
+            route.abort()
+
+    context.route("**/*", guard)
+    context.set_default_timeout(PATIENCE_MS)
+    made = context.new_page()
+    yield made
+    context.close()
+    assert [url for url in asked if not NBCONVERT.match(url)] == []
+
+
+@pytest.fixture
+def shoot(page, request):
+    """Return a function that writes a screenshot for a person to look at."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+
+    def write(name: str = "", **options) -> None:
+        stem = request.node.name.removeprefix("test_").replace("[", "-").rstrip("]")
+        page.screenshot(path=SCREENSHOTS / f"{stem}{name and '-'}{name}.png", **options)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory, browser):
+    """Start JupyterLab in a folder that holds saved traces, ``trace`` and ``large``."""
+    started = Lab(tmp_path_factory.mktemp("lab"))
+    try:
+        llama_trace(gpus=2, layers=4).save(started.folder / "trace")
+        llama_trace(gpus=8, layers=32, iterations=8).save(started.folder / "large")
+        started.wait()
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture
+def opened(page, lab):
+    """Return a function that opens a notebook in JupyterLab."""
+    return lambda path: OpenNotebook(page, lab, path)
