@@ -190,7 +190,7 @@ class Explorer:
 
     def to_html(self) -> str:
         """Return the explorer as a whole HTML document that needs no network and no Python."""
-        return page(self.trace.info.name, self._static_html(self._digest))
+        return page(self.trace.info.name, self._static_html(self._digest), self._shown.theme)
 
     def save(self, path: str | Path) -> Path:
         """Write the explorer as an HTML file that needs no network and no Python.

@@ -19,6 +19,13 @@ NOT_BUILT = (
     "Run <code>make js</code> in the source folder (needs Node.js 20 or newer).</p>"
 )
 
+_COLOURS = {
+    "light": "body { background: #ffffff; color: #1b1f24; }",
+    "dark": "body { background: #16191e; color: #e7eaee; }",
+}
+_COLOURS[""] = f"{_COLOURS['light']}\n@media (prefers-color-scheme: dark) {{ {_COLOURS['dark']} }}"
+"""Colours of a page of its own by theme; without one it follows the reader's system."""
+
 PAGE_BYTES = 290_000
 """Size of a page inside a notebook file, whatever the size of the trace; 300 kB is promised."""
 
@@ -31,7 +38,10 @@ _PAGE = """<!DOCTYPE html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
-<style>body {{ margin: 16px; font: 13px/1.4 system-ui, sans-serif; }}</style>
+<style>
+body {{ margin: 16px; font: 13px/1.4 system-ui, sans-serif; }}
+{colours}
+</style>
 </head>
 <body>
 {body}
@@ -77,7 +87,7 @@ def data_budget() -> int:
     return min(left, _MOST_DATA_BYTES)
 
 
-def page(title: str, body: str) -> str:
+def page(title: str, body: str, theme: str = "") -> str:
     """Return a whole HTML document around a fragment.
 
     Examples
@@ -85,4 +95,5 @@ def page(title: str, body: str) -> str:
     >>> "<title>a &lt;b&gt;</title>" in page("a <b>", "")
     True
     """
-    return _PAGE.format(title=html.escape(printable(title)), body=body)
+    name = html.escape(printable(title))
+    return _PAGE.format(title=name, colours=_COLOURS[theme], body=body)

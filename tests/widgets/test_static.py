@@ -103,6 +103,16 @@ def test_the_page_loads_nothing_from_anywhere():
     assert "@import" not in page
 
 
+@pytest.mark.parametrize(
+    ("theme", "colours"),
+    [(None, ["#ffffff", "#16191e"]), ("light", ["#ffffff"]), ("dark", ["#16191e"])],
+)
+@pytest.mark.usefixtures("built")
+def test_a_page_of_its_own_has_the_colours_of_the_theme(theme, colours):
+    page = Explorer(trace_of([{}]), theme=theme).to_html()
+    assert re.findall(r"body { background: (#\w+)", page) == colours
+
+
 @pytest.mark.usefixtures("built")
 def test_the_same_trace_gives_the_same_page():
     trace = llama_trace(gpus=2, iterations=2, layers=2)
