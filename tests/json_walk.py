@@ -31,7 +31,10 @@ def category(event: dict[str, Any]) -> str:
 
 
 def ns(value: Any) -> int:
-    """Whole nanoseconds of microseconds, rounded."""
+    """Whole nanoseconds of microseconds, rounded half up."""
+    head, _, tail = str(value).partition(".")
+    if head.isdecimal() and tail.isdecimal():
+        return int(head) * 1000 + (int((tail + "0000")[:4]) + 5) // 10
     return round(Decimal(value) * 1000)
 
 

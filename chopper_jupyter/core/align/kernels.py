@@ -77,7 +77,7 @@ def on_device(events: RankEvents, host: Host, levels: Levels) -> Kernels:
     iteration = np.where(known, levels.cuts.at(linked.start), pick(levels.iteration, linked.host))
     found = collectives.find(device, host, linked.host)
     raw, words = codes(device["kind"])
-    kind = np.array([DEVICE_KINDS[w] for w in words], np.int64)[raw]
+    kind = np.array([DEVICE_KINDS.get(w, -1) for w in words], np.int64)[raw]
     kind[(kind == occupancy.COMPUTE) & found.found] = occupancy.COLLECTIVE
     extra = {
         "launch_ns": nullable(linked.start),
