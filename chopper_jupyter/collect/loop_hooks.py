@@ -35,6 +35,8 @@ def loop_hooks(listener: Listener) -> Iterator[None]:
     """Tell the listener of every backward pass and step as long as the context lasts."""
 
     def after_step(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         if _in_backward():
             listener.step_in_backward()
         else:

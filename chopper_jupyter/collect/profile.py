@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
@@ -150,21 +151,33 @@ class Recording:
         self._saved = False
 
     def __enter__(self) -> Recording:
+        if hasattr(self, "_window"):
+            msg = f"this recording is already in {self.run_dir}; call profile() again"
+            raise CollectError(msg)
         self._activate()
         try:
-            self.run_dir = make_run_folder(self._wanted_dir, self._label)
-            self._process = describe_process()
-            switch = Switch()
-            options = SegmentOptions(self._options.shapes, self._options.stacks)
-            self._tape = Tape(self.run_dir, options, switch)
-            limit = self._options.warmup + self._options.iterations
-            self._window = Window(self._tape, switch, limit, self._save)
-            self._write_run("missing")
-            self._window.open()
+            self._open()
+        except (OSError, RuntimeError) as error:
+            Recording._active = None
+            if isinstance(error, CollectError):
+                raise
+            msg = f"recording could not start: {error}"
+            raise CollectError(msg) from error
         except BaseException:
             Recording._active = None
             raise
         return self
+
+    def _open(self) -> None:
+        self.run_dir = make_run_folder(self._wanted_dir, self._label)
+        self._process = describe_process()
+        switch = Switch()
+        options = SegmentOptions(self._options.shapes, self._options.stacks)
+        self._tape = Tape(self.run_dir, options, switch)
+        limit = self._options.warmup + self._options.iterations
+        self._window = Window(self._tape, switch, limit, self._save)
+        self._write_run("missing")
+        self._window.open()
 
     def _activate(self) -> None:
         with Recording._activating:
@@ -190,12 +203,20 @@ class Recording:
         finally:
             Recording._active = None
         if self.failure is not None:
-            self._write_run("missing")
+            self._give_up()
             if error is None:
                 msg = f"the recording in {self.run_dir} is lost: {self.failure}"
                 raise CollectError(msg) from self.failure
-        else:
-            self._write_run(self._state())  # now with the pace of the unrecorded iterations
+            return
+        with suppress(OSError):  # run.json is there; new is only the pace after the window
+            self._write_run(self._state())
+
+    def _give_up(self) -> None:
+        """Leave a folder that says that nothing is in it, if it can still be written."""
+        with suppress(OSError):
+            for stretch in self._tape.stretches:
+                stretch.raw.unlink(missing_ok=True)
+            self._write_run("missing")
 
     @cached_property
     def trace(self) -> Trace:

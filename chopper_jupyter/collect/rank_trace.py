@@ -34,7 +34,7 @@ def candidate_mark(number: int) -> str:
 
 
 def write_rank_trace(raw: Path, target: Path, iterations: Mapping[int, int]) -> int:
-    """Write the rank file in one step and remove the raw one.
+    """Write the rank file in one step and remove the raw one, also when that fails.
 
     Parameters
     ----------
@@ -51,6 +51,16 @@ def write_rank_trace(raw: Path, target: Path, iterations: Mapping[int, int]) -> 
         Size of the rank file in bytes.
     """
     partial = target.with_name(target.name + ".partial")
+    try:
+        _write(raw, partial, target.name, iterations)
+        os.replace(partial, target)  # noqa: PTH105  atomic on every platform
+    finally:
+        partial.unlink(missing_ok=True)
+        raw.unlink()
+    return target.stat().st_size
+
+
+def _write(raw: Path, partial: Path, name: str, iterations: Mapping[int, int]) -> None:
     with (
         raw.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
@@ -59,14 +69,11 @@ def write_rank_trace(raw: Path, target: Path, iterations: Mapping[int, int]) -> 
         gzip.GzipFile("", "wb", compresslevel=1, fileobj=out, mtime=0) as packed,
     ):
         position = 0
-        for begin, end, new in _edits(text, target.name, iterations):
+        for begin, end, new in _edits(text, name, iterations):
             _copy(text, position, begin, packed)
             packed.write(new)
             position = end
         _copy(text, position, len(text), packed)
-    os.replace(partial, target)  # noqa: PTH105  atomic on every platform
-    raw.unlink()
-    return target.stat().st_size
 
 
 def _copy(text: mmap.mmap, begin: int, end: int, out: gzip.GzipFile) -> None:

@@ -55,8 +55,8 @@ def make_run_folder(run_dir: str | os.PathLike[str] | None, label: str) -> Path:
     """
     try:
         if run_dir is None:
-            return _new_default_folder(label)
-        folder = Path(run_dir)
+            return _new_default_folder(label).absolute()
+        folder = Path(run_dir).absolute()  # the block may change the current folder
         folder.mkdir(parents=True, exist_ok=True)
         _empty(folder)
     except OSError as error:

@@ -6,8 +6,8 @@ are not part of the window, and a process group made meanwhile gets into the fil
 closes in the call that begins the first iteration too many; from then on modules are called as
 if nothing had ever been here.
 
-Only one thread is listened to, the first that calls a module: helpers that call modules beside
-it (data-parallel replicas) begin no iterations.
+Only one thread is listened to: the one that opened the window as soon as it calls a module, until
+then the first that does. Others (data-parallel replicas) begin no iterations.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class Window:
         self._open = self._steps_in_backward = False
         self._step_expected: bool | None = None
         self._pid = os.getpid()
+        self._opener = threading.current_thread()
         self._thread: threading.Thread | None = None
 
     def open(self) -> None:
@@ -140,6 +141,7 @@ class Window:
 
     def _root_call(self, module: nn.Module) -> None:
         with self._guarded():
+            self._take_over(module)
             if not self._listening():
                 self.missed_calls = self.missed_calls or not self._tape.running
                 return
@@ -151,6 +153,14 @@ class Window:
                 self._complete()
             elif stateful:
                 self._tape.call(call)
+
+    def _take_over(self, module: nn.Module) -> None:
+        """Turn to the thread that opened the window when it calls its first module."""
+        me = threading.current_thread()
+        if me is self._opener and self._thread is not me and has_state(module):
+            self._thread = me
+            if self.modules_seen and self._listening():
+                self._start_anew()
 
     def _note(self, event: Event) -> None:
         if self._listening():

@@ -266,6 +266,27 @@ def test_data_parallel_helpers_in_other_threads_begin_no_iterations(tmp_path):
     assert recorded.per_iteration(tmp_path, "Optimizer.step#SGD.step") == [1, 1, 1]
 
 
+def test_a_thread_that_infers_beside_the_training_does_not_count(tmp_path):
+    ready, done = threading.Event(), threading.Event()
+
+    def infer():
+        helper = net()
+        with torch.no_grad():
+            helper(BATCH)
+            ready.set()
+            done.wait()
+
+    with profile(tmp_path, warmup=0, iterations=3) as recording:
+        thread = threading.Thread(target=infer)
+        thread.start()
+        ready.wait()
+        plain(5)
+        done.set()
+        thread.join()
+    assert recording.recorded_iterations == 3
+    assert recorded.per_iteration(tmp_path, "Optimizer.step#SGD.step") == [1, 1, 1]
+
+
 def test_training_in_a_thread(tmp_path):
     with profile(tmp_path, warmup=0, iterations=3) as recording:
         thread = threading.Thread(target=plain, args=(5,))

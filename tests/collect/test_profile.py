@@ -116,7 +116,7 @@ class TestRestoring:
             raise RuntimeError(message)
 
         monkeypatch.setattr("chopper_jupyter.collect.tape.Segment", broken)
-        with pytest.raises(RuntimeError, match="today"), profile(tmp_path):
+        with pytest.raises(CollectError, match="today"), profile(tmp_path):
             pass
         monkeypatch.undo()
         with profile(tmp_path):
@@ -207,8 +207,26 @@ class TestFolder:
                 ROW.sum()
             made.append(recording.run_dir)
         assert len(set(made)) == 3
-        assert all(re.fullmatch(r"chopper_runs/\d{8}-\d{6}-profile(-\d)?", str(p)) for p in made)
+        assert {p.parent for p in made} == {tmp_path / "chopper_runs"}
+        assert all(re.fullmatch(r"\d{8}-\d{6}-profile(-\d)?", p.name) for p in made)
         assert (tmp_path / "chopper_runs" / ".gitignore").read_text() == "*\n"
+
+    def test_the_block_may_change_the_current_folder(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "elsewhere").mkdir()
+        with profile("run") as recording:
+            train()
+            os.chdir("elsewhere")
+        assert recording.run_dir == tmp_path / "run"
+        assert recording.trace.iterations == [0, 1, 2, 3]
+
+    def test_a_recording_is_made_once(self, tmp_path):
+        recording = profile(tmp_path)
+        with recording:
+            train()
+        with pytest.raises(CollectError, match="call profile"), recording:
+            pass
+        assert recording.trace.iterations == [0, 1, 2, 3]
 
     def test_recording_again_into_the_same_folder(self, tmp_path):
         for turns in (4, 2):
@@ -244,10 +262,10 @@ class TestFolder:
             pass
 
     def test_a_full_disk_loses_the_recording_not_the_training(self, tmp_path, monkeypatch):
-        def full(*_):
+        def full(*_, **__):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("chopper_jupyter.collect.profile.write_rank_trace", full)
+        monkeypatch.setattr("chopper_jupyter.collect.rank_trace.gzip.GzipFile", full)
         turns = []
         with (
             pytest.raises(CollectError, match="No space left"),
@@ -255,7 +273,17 @@ class TestFolder:
         ):
             train(5, then=turns.append)
         assert turns == [0, 1, 2, 3, 4]
+        monkeypatch.undo()
+        assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
         assert recorded.run(tmp_path)["ranks"] == {"0": "missing"}
+
+    def test_a_full_disk_at_the_beginning(self, tmp_path, monkeypatch):
+        def full(*_, **__):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("chopper_jupyter.core.run_folder.os.replace", full)
+        with pytest.raises(CollectError, match=r"could not start.*No space"), profile(tmp_path):
+            pass
 
     def test_a_full_disk_does_not_hide_an_error_of_the_block(self, tmp_path, monkeypatch):
         def full(*_):
