@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from chopper_jupyter.core.analysis.iteration_time import iteration_time
-from chopper_jupyter.core.analysis.quantities import counted, duration, number
+from chopper_jupyter.core.analysis.quantities import counted, duration, number, percent
 from chopper_jupyter.widgets.wording import TIMES_SIGN, typeset
 
 if TYPE_CHECKING:
@@ -31,8 +32,16 @@ def facts_of(trace: Trace, included: Included) -> list[Fact]:
         facts.append((label, typeset(duration(found.median_ns))))
         if found.tokens_per_second:
             facts.append(("Tokens/s", typeset(number(found.tokens_per_second))))
+    facts.append(("Recording cost", _cost(trace.info.run.get("profiler_cost"))))
     facts.append(("Missing ranks", _ranks(trace.info.missing_ranks)))
     return [{"label": label, "value": value} for label, value in facts if value]
+
+
+def _cost(noted: object) -> str:
+    """Say how much slower iterations ran while they were recorded; empty if not known."""
+    ratio = noted.get("ratio") if isinstance(noted, Mapping) else None
+    slower = ratio - 1 if isinstance(ratio, int | float) and ratio > 0 else None
+    return "" if slower is None else typeset(percent(max(slower, 0.0)))
 
 
 def _ranks(ranks: tuple[int, ...]) -> str:

@@ -2,7 +2,10 @@ from dataclasses import replace
 
 import pytest
 from builders import llama_trace, trace_of
+from hypothesis import given
+from hypothesis import strategies as st
 from payload_rules import check_payload
+from random_traces import kernel_rows
 
 from chopper_jupyter.core.analysis.cube import level_codes
 from chopper_jupyter.core.analysis.summary import summarize
@@ -33,6 +36,17 @@ def test_payload_keeps_the_rules(merge):
 )
 def test_small_and_odd_traces_keep_the_rules(trace):
     check_payload(payload(trace))
+
+
+@pytest.mark.parametrize("cost", [None, {}, {"ratio": None}, {"ratio": "1"}, {"ratio": 0}, 3])
+def test_a_cost_that_was_not_noted_is_no_fact(cost):
+    trace = trace_of([{}], run={"profiler_cost": cost})
+    assert [f["label"] for f in payload(trace)["facts"]] == ["", "Wall time"]
+
+
+@given(rows=kernel_rows(), merge=st.booleans(), budget=st.sampled_from([150_000, 4_500, 3_000]))
+def test_any_trace_keeps_the_rules(rows, merge, budget):
+    check_payload(payload(trace_of(rows), merge=merge, budget=budget))
 
 
 def test_a_small_trace_is_embedded_whole():
@@ -75,13 +89,19 @@ def test_facts_say_devices_time_and_what_is_missing():
     trace = replace(
         trace,
         info=replace(
-            trace.info, simulated=True, tokens_per_iteration=1000, missing_ranks=tuple(range(2, 20))
+            trace.info,
+            simulated=True,
+            tokens_per_iteration=1000,
+            missing_ranks=tuple(range(2, 20)),
+            run={"profiler_cost": {"ratio": 1.021}},
         ),
     )
     facts = [(fact["label"], fact["value"]) for fact in payload(trace)["facts"]]
     assert facts[0] == ("", "2 \u00d7 H100")
     assert ("", "simulated") in facts
-    assert [label for label, _ in facts if label] == ["Iteration", "Tokens/s", "Missing ranks"]
+    labels = ["Iteration", "Tokens/s", "Recording cost", "Missing ranks"]
+    assert [label for label, _ in facts if label] == labels
+    assert ("Recording cost", "2.1\u202f%") in facts
     assert facts[-1][1] == "2, 3, 4, 5, 6, 7, 8, 9 and 10 more"
 
 
