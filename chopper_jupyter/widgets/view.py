@@ -41,6 +41,8 @@ class ExplorerWidget(anywidget.AnyWidget):  # type: ignore[misc]  # it has no an
 
     def __init__(self, codes: LevelCodes, **state: Any) -> None:
         self._codes = codes
+        # Its contents have no width of their own, so a row box would squeeze it to nothing.
+        state = {"layout": {"width": "100%"}} | state
         super().__init__(_esm=front_end.read(front_end.WIDGET_FILE), **state)
         self.on_msg(self._reply)
 

@@ -112,7 +112,8 @@ def test_the_widget_carries_the_state_and_goes_into_a_box(trace, channels):
     assert (widget.metric, widget.theme) == ("busy", "dark")
     assert unpack(widget.payload)["title"] == "llama3-8b-fsdp2"
     assert widget._esm == "/* front end */"
-    ipywidgets.HBox([widget])
+    box = ipywidgets.HBox([widget])
+    assert box.children[0].layout.width == "100%"  # else a row squeezes it to nothing
 
 
 def test_the_selection_of_the_browser_is_read_in_python(trace, channels):
