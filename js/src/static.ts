@@ -1,10 +1,21 @@
 /** Entry point of static pages: turns the plain table into the explorer, without a Jupyter kernel. */
 import { inflate } from "./bridge/inflate.ts";
 import { embeddedSource } from "./bridge/source.ts";
-import { readPayload } from "./model/payload.ts";
+import { readPayload, type Payload } from "./model/payload.ts";
+import { fromLabels } from "./model/selection.ts";
+import type { Synced } from "./store/state.ts";
 import { watchDeadWidget } from "./views/dead_widget.ts";
 import { el } from "./views/element.ts";
 import { mountExplorer } from "./views/explorer.ts";
+
+/** What Python had selected when it made the page. */
+function firstSynced(payload: Payload): Partial<Synced> {
+  return {
+    selection: fromLabels(payload, payload.selection ?? []),
+    ...(payload.metric === undefined ? {} : { metric: payload.metric }),
+    ...(payload.theme === undefined ? {} : { theme: payload.theme }),
+  };
+}
 
 /** Upgrade the first static part of this uid that was not upgraded yet. Never throws. */
 export async function upgrade(uid: string, base64: string): Promise<void> {
@@ -21,7 +32,12 @@ export async function upgrade(uid: string, base64: string): Promise<void> {
   else host.append(slot);
   try {
     const payload = readPayload(await inflate(base64));
-    mountExplorer(slot, { payload, mode: "static", synced: {}, source: () => embeddedSource(payload) });
+    mountExplorer(slot, {
+      payload,
+      mode: "static",
+      synced: firstSynced(payload),
+      source: () => embeddedSource(payload),
+    });
     if (table) table.open = false;
   } catch (error) {
     // The plain table stays open: it says the most important things without us.

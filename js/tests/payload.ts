@@ -103,8 +103,11 @@ export function buildPayload(changes: Partial<Payload> = {}): Payload {
     iteration_numbers: [2, 3, 4],
     order: ["phase", "op", "layer", "kernel", "gpu", "iteration"],
     dictionaries: {
-      gpu: [{ label: "GPU 0" }, { label: "GPU 1" }],
-      iteration: [{ label: "2" }, { label: "3" }, { label: "4" }],
+      gpu: [
+        { label: "GPU 0", value: 0 },
+        { label: "GPU 1", value: 1 },
+      ],
+      iteration: [2, 3, 4].map((value) => ({ label: String(value), value })),
       phase: [{ label: "forward" }, { label: "backward" }, { label: "optimizer" }],
       layer: Array.from({ length: LAYERS }, (_, i) => ({ label: `model.layers.${i}`, short: `layers.${i}` })),
       op: [

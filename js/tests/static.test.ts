@@ -30,6 +30,22 @@ test("the explorer stands before the table, which is closed", async () => {
   expect(host?.querySelector("details")?.open).toBe(false);
 });
 
+test("the page opens with what was selected when it was made", async () => {
+  document.body.innerHTML = STATIC;
+  const payload = buildPayload({
+    selection: [
+      ["phase", "backward"],
+      ["gpu", 1],
+    ],
+    metric: "idle",
+    theme: "dark",
+  });
+  await upgrade("cj123", packed(payload));
+  expect(document.querySelector("[data-testid=breadcrumb]")?.textContent).toContain("All/backward/GPU 1");
+  expect(document.querySelector(".chopper-explorer")?.getAttribute("data-theme")).toBe("dark");
+  expect(document.querySelector("[aria-sort]")?.textContent).toContain("Idle");
+});
+
 test("a page without the static part is left alone", async () => {
   document.body.innerHTML = "<p>else</p>";
   await upgrade("cj123", packed(buildPayload()));

@@ -6,6 +6,9 @@ export interface Query {
   readonly filters: readonly Filter[];
 }
 
+/** Levels whose small values may be merged; sums over the other levels stay exact. */
+const MERGED: readonly Level[] = ["layer", "op", "kernel"];
+
 export type Sums = Record<string, number>;
 
 export function rowCount(cube: Cube): number {
@@ -36,13 +39,13 @@ export function covers(cube: Cube, query: Query): boolean {
 }
 
 /**
- * True if the cube can answer the query. A coarse cube has merged some values into null, so it
- * can speak of a value only if that value still has rows of its own.
+ * True if the cube can answer the query. A coarse cube has merged small values, so it can speak
+ * of a value only if that value still has rows of its own.
  */
 export function answers(cube: Cube, query: Query): boolean {
   if (!covers(cube, query)) return false;
   if (cube.coarse === null) return true;
-  return query.filters.every(([level, code]) => code >= 0 && (codesOf(cube, level)?.includes(code) ?? false));
+  return query.filters.every(([level, code]) => codesOf(cube, level)?.includes(code) ?? false);
 }
 
 /** The smallest cube that can answer; exact ones first, coarse ones only on request. */
@@ -74,7 +77,8 @@ export function rollUp(cube: Cube, query: Query): Cube {
     for (let i = 0; i < names.length; i++) addAt(sums[i], group, cube.measures[names[i] ?? ""]?.[row]);
   }
   const measures = Object.fromEntries(names.map((name, i) => [name, sums[i] ?? []]));
-  return { levels: [...query.levels], codes, measures, coarse: cube.coarse };
+  const coarse = query.levels.some((level) => MERGED.includes(level)) ? cube.coarse : null;
+  return { levels: [...query.levels], codes, measures, coarse };
 }
 
 function addAt(column: number[] | undefined, at: number, value: number | undefined): void {

@@ -46,7 +46,7 @@ export function availableMetrics(payload: Payload): Metric[] {
 }
 
 /** Without a GPU, operators on the CPU stand in for kernels. */
-const OPERATORS = { title: "CPU operators", meaning: "CPU operators per iteration and process" };
+const OPERATORS = { title: "CPU operators", meaning: "CPU operators per iteration and CPU" };
 
 /** True for ratios of sums, which do not grow with the amount of work (share of a total is not one). */
 export function isIntensive(metric: Metric): boolean {

@@ -12,9 +12,9 @@ const WORDS: Readonly<Record<Level, Words>> = {
   kernel: ["kernel", "kernels"],
 };
 
-/** Without a GPU, operators on the CPU stand in for kernels, and processes for GPUs. */
+/** Without a GPU, operators on the CPU stand in for kernels. */
 const CPU_WORDS: Readonly<Partial<Record<Level, Words>>> = {
-  gpu: ["process", "processes"],
+  gpu: ["CPU", "CPUs"],
   kernel: ["CPU operator", "CPU operators"],
 };
 
@@ -77,4 +77,9 @@ export function perInstance(payload: Payload, selection: readonly Filter[] = [])
   ];
   const words = parts.filter(Boolean);
   return words.length ? `per ${words.join(" and ")}` : "in total";
+}
+
+/** A remark from Python as a sentence of its own. */
+export function sentence(text: string | null): string {
+  return text === null || text === "" ? "" : `${capital(text)}${text.endsWith(".") ? "" : "."}`;
 }

@@ -42,11 +42,10 @@ export function outlineOf(tree: Tree, levels: readonly Level[], options: Outline
   const nested = top.nodes.length <= FEW && top.rest.length > 0;
   const inner = (row: Row) => (nested ? parts(tree, row, top.rest, options) : []);
   const all = outer.flatMap((row) => found(row, inner(row), options));
-  if (options.showAll || options.searching) return { level: top.level, rows: all, total: all.length, nested };
-  const rows = nested
-    ? outer.flatMap((row) => [row, ...inner(row).slice(0, partLimit(tree, row))])
-    : all.slice(0, FLAT_ROWS);
-  return { level: top.level, rows, total: all.length, nested };
+  const whole = { level: top.level, rows: all, total: all.length, nested };
+  if (options.showAll || options.searching) return whole;
+  if (!nested) return { ...whole, rows: all.slice(0, FLAT_ROWS) };
+  return { ...whole, rows: outer.flatMap((row) => [row, ...largest(inner(row), partLimit(tree, row))]) };
 }
 
 function rowOf(node: Node, above: readonly Filter[], depth: 0 | 1): Row {
@@ -68,6 +67,12 @@ function parts(tree: Tree, row: Row, levels: readonly Level[], options: OutlineO
     below.nodes.map((node) => rowOf(node, row.path, 1)),
     options,
   );
+}
+
+/** The longest parts, in the order they are in. */
+function largest(rows: readonly Row[], limit: number): Row[] {
+  const longest = [...rows].sort((a, b) => timeOf(b.node) - timeOf(a.node)).slice(0, limit);
+  return rows.filter((row) => longest.includes(row));
 }
 
 /** Rows that matter more show more of their parts. */

@@ -12,6 +12,8 @@ export interface Entry {
   readonly short?: string;
   /** Kernels only: name of the family. */
   readonly family?: string;
+  /** GPUs and iterations only: their number. */
+  readonly value?: number;
 }
 
 export interface Family {
@@ -39,6 +41,9 @@ export interface Cube {
   readonly coarse: string | null;
 }
 
+/** A value as Python says it: labels survive where codes do not; numbers for GPU and iteration. */
+export type LabelledFilter = [level: string, label: string | number | null];
+
 export interface Payload {
   readonly version: number;
   readonly uid: string;
@@ -57,6 +62,10 @@ export interface Payload {
   readonly cubes: readonly Cube[];
   readonly totals: Readonly<Record<string, number>>;
   readonly breakdown: readonly { readonly name: string; readonly title: string; readonly ns: number }[];
+  /** Static pages only: what was selected when the page was made, and how it looked. */
+  readonly selection?: readonly LabelledFilter[];
+  readonly metric?: string;
+  readonly theme?: "" | "light" | "dark";
 }
 
 const VERSION = 1;

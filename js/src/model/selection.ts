@@ -1,10 +1,5 @@
 /** The selection as a list of fixed levels, and its translation from and to labels. */
-import { isLevel, type Filter, type Level, type Payload } from "./payload.ts";
-
-/** How Python sees a selection: labels survive where codes do not; numbers for GPU and iteration. */
-export type LabelledFilter = [level: string, label: string | number | null];
-
-const NUMBERED: readonly Level[] = ["gpu", "iteration"];
+import { isLevel, type Filter, type LabelledFilter, type Level, type Payload } from "./payload.ts";
 
 export function codeOf(selection: readonly Filter[], level: Level): number | undefined {
   return selection.find(([name]) => name === level)?.[1];
@@ -29,14 +24,8 @@ export function toLabels(payload: Payload, selection: readonly Filter[]): Labell
 }
 
 function labelOf(payload: Payload, level: Level, code: number): string | number | null {
-  const label = code < 0 ? undefined : payload.dictionaries[level][code]?.label;
-  if (label === undefined) return null;
-  return NUMBERED.includes(level) ? (trailingNumber(label) ?? label) : label;
-}
-
-function trailingNumber(label: string): number | null {
-  const digits = /(\d+)$/.exec(label)?.[1];
-  return digits === undefined ? null : Number(digits);
+  const entry = code < 0 ? undefined : payload.dictionaries[level][code];
+  return entry?.value ?? entry?.label ?? null;
 }
 
 /** Codes for labels; what this recording does not hold is left out. */
@@ -51,10 +40,9 @@ export function fromLabels(payload: Payload, labels: readonly LabelledFilter[]):
 }
 
 function findCode(payload: Payload, level: Level, label: string | number): number | null {
-  const entries = payload.dictionaries[level];
-  const matches = (text: string) =>
-    text === String(label) || (typeof label === "number" && trailingNumber(text) === label);
-  const code = entries.findIndex((entry) => matches(entry.label));
+  const code = payload.dictionaries[level].findIndex(
+    (entry) => entry.label === label || entry.value === label,
+  );
   return code < 0 ? null : code;
 }
 

@@ -42,14 +42,16 @@ export interface Store {
   subscribe(listener: (state: State, before: State) => void): () => void;
 }
 
+const DEFAULT_METRIC = "time";
 const FIRST_COLUMNS = ["time", "share", "kernels", "mean_duration", "overlap", "idle"];
 
 export function firstState(payload: Payload, synced: Partial<Synced>): State {
+  const { metric = DEFAULT_METRIC } = synced;
   return {
-    synced: { selection: [], order: payload.order, metric: "time", theme: "", ...synced },
+    synced: { selection: [], order: payload.order, metric, theme: "", ...synced },
     local: {
       search: "",
-      sort: null,
+      sort: metric === DEFAULT_METRIC ? null : { column: metric, descending: true },
       columns: FIRST_COLUMNS,
       showAll: false,
       colour: "family",

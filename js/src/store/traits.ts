@@ -1,6 +1,6 @@
 /** Keeps the synced state and the widget's traits the same, both ways. */
-import type { Payload } from "../model/payload.ts";
-import { completeOrder, fromLabels, toLabels, type LabelledFilter } from "../model/selection.ts";
+import type { LabelledFilter, Payload } from "../model/payload.ts";
+import { completeOrder, fromLabels, toLabels } from "../model/selection.ts";
 import type { State, Store, Synced } from "./state.ts";
 
 export interface Traits {

@@ -24,7 +24,6 @@ export function headerView({ payload, store }: Context): View {
     el("div", {}, label ? el("dt", {}, label) : null, el("dd", {}, value)),
   );
   const title = el("div", { class: "cj-title", role: "heading", "aria-level": 2 }, payload.title);
-  if (payload.simulated) title.append(el("span", {}, "simulated"));
   const line = el("div", { class: "cj-head" }, title, el("dl", { class: "cj-facts" }, ...facts), chip);
   return {
     element: el("div", {}, line, strip),

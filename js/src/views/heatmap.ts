@@ -1,8 +1,8 @@
 /** Which GPU, which iteration is slow: the selection's time in each, against the median. */
 import { rampGradient } from "../model/colour.ts";
 import { change, time } from "../model/format.ts";
-import { capital, levelWord, nameOf, plural, selectionName } from "../model/names.ts";
-import type { Cube, Filter, Payload } from "../model/payload.ts";
+import { capital, levelWord, nameOf, plural, selectionName, sentence } from "../model/names.ts";
+import type { Filter, Payload } from "../model/payload.ts";
 import { codeOf, fix, release } from "../model/selection.ts";
 import { variationOf, type Variation } from "../model/variation.ts";
 import type { VariationAnswer, VariationView } from "../store/variation_source.ts";
@@ -118,11 +118,7 @@ function noteOf(
   if (variation && payload.dictionaries.gpu.length === 1)
     notes.push(`One ${levelWord(payload, "gpu")} recorded.`);
   if (variation && payload.dictionaries.iteration.length <= 1) notes.push("One iteration recorded.");
-  return [...notes, coarseNote(cube)].filter(Boolean).join(" ");
-}
-
-function coarseNote(cube: Cube | null): string {
-  return cube?.coarse ?? "";
+  return [...notes, sentence(cube?.coarse ?? null)].filter(Boolean).join(" ");
 }
 
 function legend({ theme }: Context, { limit, outliers }: Variation): HTMLElement[] {

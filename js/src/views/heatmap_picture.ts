@@ -11,6 +11,13 @@ import { svg } from "./element.ts";
 const TOP = 18;
 const RIGHT = 52;
 const SPREAD = 54;
+/** Up to so many GPUs, rows are so high. */
+const ROW_HEIGHTS = [
+  [16, 20],
+  [48, 14],
+  [128, 8],
+] as const;
+const LEAST_ROW = 4;
 
 export interface Grid {
   readonly gpus: readonly number[];
@@ -56,7 +63,7 @@ function frameOf(context: Context, grid: Grid): Frame {
   const labels = grid.gpus.map((gpu) => measure(nameOf(context.payload, "gpu", gpu)));
   const left = Math.min(120, Math.max(40, ...labels)) + 8;
   const right = grid.gpus.length > 1 ? RIGHT : 0;
-  const row = grid.gpus.length <= 16 ? 20 : grid.gpus.length <= 48 ? 14 : 8;
+  const row = ROW_HEIGHTS.find(([most]) => grid.gpus.length <= most)?.[1] ?? LEAST_ROW;
   const cell = Math.min(72, (grid.width - left - right) / Math.max(1, grid.iterations.length));
   return { ...grid, left, right, row, cell };
 }

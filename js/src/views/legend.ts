@@ -1,6 +1,7 @@
 /** What the colours of the icicle mean: families with their shares, or the ends of a scale. */
 import { rampGradient } from "../model/colour.ts";
 import { metricText, percent } from "../model/format.ts";
+import { sentence } from "../model/names.ts";
 import type { Context } from "./context.ts";
 import { changeGuard, el, replaceChildren } from "./element.ts";
 import { composition, type Scale } from "./paint.ts";
@@ -18,7 +19,9 @@ export function legendView(context: Context): Legend {
     draw: (scale) => {
       const { tree } = context.drill();
       if (!changed(scale, tree, context.theme())) return;
-      const coarse = tree.cube.coarse ? el("span", { class: "coarse" }, tree.cube.coarse) : null;
+      const coarse = tree.cube.coarse
+        ? el("span", { "data-testid": "coarse" }, sentence(tree.cube.coarse))
+        : null;
       replaceChildren(element, ...(scale ? ramp(context, scale) : families(context)), coarse);
     },
   };

@@ -106,7 +106,8 @@ function outlineFor(context: Context, state: State): Outline {
 
 function columnsFor(context: Context, { local }: State, { rows }: Outline): Column[] {
   const { selection } = context.drill();
-  const metrics = context.metrics.filter(({ name }) => local.columns.includes(name));
+  const shown = (name: string) => local.columns.includes(name) || name === local.sort?.column;
+  const metrics = context.metrics.filter(({ name }) => shown(name));
   return metrics.map((metric) => {
     const values = rows.map(({ node, path }) =>
       metricOf(context, metric, node.sums, [...selection, ...path]),

@@ -43,10 +43,16 @@ test("a coarse cube answers only for values it still has, and only if exact ones
   const about = (...filters: Filter[]) => answers(coarse, { levels: ["gpu"], filters });
   expect(about(["op", 0])).toBe(true);
   expect(about(["op", 1])).toBe(false);
-  expect(about(["op", -1])).toBe(false);
+  expect(about(["op", -1])).toBe(false); // no row without an op
   const { cubes } = buildPayload();
   expect(smallestCube([coarse, ...cubes], { levels: ["gpu"], filters: [] }, true)).toBe(cubes[1]);
   expect(smallestCube([coarse], { levels: ["gpu"], filters: [] }, false)).toBeNull();
+});
+
+test("sums over levels that are never merged are exact, from a coarse cube too", () => {
+  const coarse: Cube = { ...rollUp(fullCube(), { levels: ["gpu", "op"], filters: [] }), coarse: "merged" };
+  expect(rollUp(coarse, { levels: ["gpu"], filters: [["op", 0]] }).coarse).toBeNull();
+  expect(rollUp(coarse, { levels: ["op"], filters: [] }).coarse).toBe("merged");
 });
 
 test("the order of filters does not make another question", () => {

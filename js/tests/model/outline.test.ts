@@ -32,6 +32,19 @@ test("few rows come with their largest parts, phases longest first", () => {
   expect(places(outline.rows.filter(({ depth }) => depth === 0))).toEqual([1, 0, 2]);
 });
 
+test("what is shown of many parts are the largest, in their order", () => {
+  const times = [9, 1, 2, 8, 3, 7, 6, 10];
+  const cube: Cube = {
+    levels: ["phase", "layer"],
+    codes: [times.map(() => 0), times.map((_, i) => i)],
+    measures: { time_ns: times },
+    coarse: null,
+  };
+  const { rows, total } = outlineOf(buildTree(cube, payload), ["phase", "layer"], options);
+  expect(places(rows.filter(({ depth }) => depth === 1))).toEqual([0, 3, 5, 6, 7]);
+  expect(total).toBe(9);
+});
+
 test("levels with an order keep it until one sorts", () => {
   expect(places(outlineOf(tree, ["iteration"], options).rows)).toEqual([0, 1, 2]);
   const byTime = outlineOf(tree, ["iteration"], { ...options, sort: { byName: false, descending: true } });
