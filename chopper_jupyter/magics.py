@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import linecache
-import os
 import re
 import shlex
 import sys
@@ -261,10 +260,9 @@ def _report(shell: InteractiveShell, arguments: Namespace, recording: Recording)
 
 
 def _where(recording: Recording) -> str:
-    folder, here = os.path.abspath(recording.run_dir), os.getcwd()  # noqa: PTH100, PTH109
-    inside = os.path.commonpath([folder, here]) == here if folder[:1] == here[:1] else False
-    shown = os.path.relpath(folder, here) if inside else folder
-    return f"{shown} ({_size(recording.size_bytes)})"
+    from chopper_jupyter.collect.run_writer import shown_path  # noqa: PLC0415  needs torch
+
+    return f"{shown_path(recording.run_dir)} ({_size(recording.size_bytes)})"
 
 
 def _size(count: int) -> str:

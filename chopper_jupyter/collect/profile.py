@@ -16,6 +16,7 @@ from chopper_jupyter.collect.run_writer import (
     make_run_folder,
     process_rank,
     save_run,
+    shown_path,
 )
 from chopper_jupyter.collect.segment import SegmentOptions, profiler_running
 from chopper_jupyter.collect.tape import Tape
@@ -152,7 +153,7 @@ class Recording:
 
     def __enter__(self) -> Recording:
         if hasattr(self, "_window"):
-            msg = f"this recording is already in {self.run_dir}; call profile() again"
+            msg = f"this recording is already in {shown_path(self.run_dir)}; call profile() again"
             raise CollectError(msg)
         self._activate()
         try:
@@ -183,7 +184,7 @@ class Recording:
         with Recording._activating:
             other = Recording._active
             if other is not None:
-                where = getattr(other, "run_dir", "a run folder")
+                where = shown_path(other.run_dir) if hasattr(other, "run_dir") else "a run folder"
                 msg = f"already recording into {where}; end that recording first"
                 raise CollectError(msg)
             if profiler_running():
@@ -205,7 +206,7 @@ class Recording:
         if self.failure is not None:
             self._give_up()
             if error is None:
-                msg = f"the recording in {self.run_dir} is lost: {self.failure}"
+                msg = f"the recording in {shown_path(self.run_dir)} is lost: {self.failure}"
                 raise CollectError(msg) from self.failure
             return
         with suppress(OSError):  # run.json is there; new is only the pace after the window

@@ -65,6 +65,12 @@ def make_run_folder(run_dir: str | os.PathLike[str] | None, label: str) -> Path:
     return folder
 
 
+def shown_path(folder: Path) -> str:
+    """Return a path as people read it: relative to the current folder if it lies below it."""
+    here = Path.cwd()
+    return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
+
+
 def _new_default_folder(label: str) -> Path:
     if process_rank()[1] > 1:
         msg = "give run_dir: all ranks of a run must write to the same folder"
