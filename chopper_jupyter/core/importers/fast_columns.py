@@ -195,10 +195,13 @@ def _words(codes: npt.NDArray[Any], texts: list[str]) -> pa.DictionaryArray:
 
 
 def _encoded(codes: npt.NDArray[Any], kinds: list[str]) -> pa.DictionaryArray:
-    distinct = {kind: i for i, kind in enumerate(dict.fromkeys(kinds))}
-    to = np.array([distinct[kind] for kind in kinds], np.int32)
-    index = to[codes] if len(codes) else np.zeros(0, np.int32)
-    return pa.DictionaryArray.from_arrays(pa.array(index), pa.array(list(distinct), pa.string()))
+    """Encode a column by the kind of each code; kinds that no row has are no words of it."""
+    used, index = np.unique(codes, return_inverse=True)
+    words = {kind: i for i, kind in enumerate(dict.fromkeys(kinds[c] for c in used.tolist()))}
+    to = np.array([words[kinds[c]] for c in used.tolist()], np.int32)
+    return pa.DictionaryArray.from_arrays(
+        pa.array(to[index] if len(to) else to), pa.array(list(words), pa.string())
+    )
 
 
 def _threads(block: Block, texts: list[str], reader: EventReader) -> Ints:

@@ -13,7 +13,7 @@ from numba import njit
 
 MORE = -1
 BAD = -2
-MAX_DEPTH = 64
+MAX_DEPTH = 60
 
 STRING, STRING_ODD, NUMBER, OBJECT, ARRAY, CONSTANT = 1, 2, 3, 4, 5, 6
 """Types of values; an odd string holds escapes, so its text is not its bytes."""
@@ -36,6 +36,10 @@ def string(buf: Any, i: Any, end: Any) -> Any:
     i += 1
     kind = STRING
     while i < end:
+        while i < end and buf[i] != QUOTE and buf[i] != BACKSLASH:
+            i += 1
+        if i >= end:
+            break
         c = buf[i]
         if c == QUOTE:
             return i + 1, kind
@@ -57,8 +61,6 @@ def string(buf: Any, i: Any, end: Any) -> Any:
             if c not in (34, 92, 47, 98, 102, 110, 114, 116):
                 return BAD, kind
             i += 2
-            continue
-        i += 1
     return MORE, kind
 
 
@@ -157,9 +159,8 @@ def value(buf: Any, i: Any, end: Any) -> Any:
     if c not in (OPEN_OBJECT, OPEN_ARRAY):
         return scalar(buf, i, end)
     kind = OBJECT if c == OPEN_OBJECT else ARRAY
-    is_object = np.zeros(MAX_DEPTH, np.bool_)
     depth = 0
-    is_object[0] = c == OPEN_OBJECT
+    objects = np.int64(c == OPEN_OBJECT)  # one bit a level, the innermost lowest
     i += 1
     first = True
     while True:
@@ -167,17 +168,17 @@ def value(buf: Any, i: Any, end: Any) -> Any:
         if i >= end:
             return MORE, kind
         c = buf[i]
-        if c == (CLOSE_OBJECT if is_object[depth] else CLOSE_ARRAY):
+        if c == (CLOSE_OBJECT if objects & 1 else CLOSE_ARRAY):
             # a comma before the closing bracket was refused where it was read
             i += 1
             depth -= 1
+            objects >>= 1
             if depth < 0:
                 return i, kind
-            first = False
         else:
             if not first:
                 return BAD, kind
-            if is_object[depth]:
+            if objects & 1:
                 if c != QUOTE:
                     return BAD, kind
                 i, _ = string(buf, i, end)
@@ -196,7 +197,7 @@ def value(buf: Any, i: Any, end: Any) -> Any:
                 depth += 1
                 if depth >= MAX_DEPTH:
                     return BAD, kind
-                is_object[depth] = c == OPEN_OBJECT
+                objects = (objects << 1) | np.int64(c == OPEN_OBJECT)
                 i += 1
                 first = True
                 continue
