@@ -505,6 +505,25 @@ def test_sequence_numbers_reused_by_threads_are_not_mixed_up(flow, tmp_path):
             assert row["layer"] in (side, None)
 
 
+def test_work_beside_the_main_thread_is_not_placed_by_time(tmp_path):
+    rank = Rank()
+    with rank.module("", "Model"), rank.module("head"), rank.op("aten::mm", seq=1):
+        rank.launch("forward_kernel")
+    with rank.backward("MmBackward0", 1, tid=rank.pid + 1):
+        rank.launch("backward_kernel")
+    for thread in (rank.pid + 1, rank.pid + 2):  # the engine's and a data loader's
+        with rank.range("aten::stack", tid=thread):
+            rank.launch(f"on_{thread}")
+    with rank.op("aten::stack"):
+        rank.launch("clip_kernel")
+    with rank.annotation("Optimizer.step#SGD.step"), rank.op("aten::add_"):
+        rank.launch("optimizer_kernel")
+    found = {row["name"]: (row["phase"], row["op"]) for row in rows(read(rank, tmp_path))}
+    assert found["on_101"] == ("backward", "aten::stack")
+    assert found["on_102"] == (None, "aten::stack")
+    assert found["clip_kernel"] == ("optimizer", "clip")
+
+
 def test_a_gpu_annotation_decides_nothing(tmp_path):
     rank = Rank()
     forward_backward(rank)
@@ -544,6 +563,14 @@ def test_communication_is_known_by_its_launcher_and_metadata(name, collective, t
     assert row["op"] == collective
     assert row["message_bytes"] == 4096
     assert row["process_group"] == "0"
+
+
+def test_the_call_knows_better_than_its_point_to_point_kernels(tmp_path):
+    rank = Rank()
+    with rank.op("c10d::alltoall_base_"), rank.op("record_param_comms"):
+        rank.launch("ncclDevKernel_SendRecv(ncclDevComm*)", stream=20)
+    (row,) = rows(read(rank, tmp_path))
+    assert (row["collective"], row["op"]) == ("all_to_all", "all_to_all")
 
 
 def test_communication_without_metadata_is_known_by_name(tmp_path):

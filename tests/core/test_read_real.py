@@ -131,8 +131,10 @@ def test_copies_are_all_there(name):
 
 @pytest.mark.parametrize("name", WITH_KERNELS)
 def test_every_kernel_whose_launch_is_in_the_file_is_linked_to_it(name):
-    if name == MERGED:  # the same kernels as in the four files of its ranks, which are checked
-        assert trace_of(name).kernels["launch_ns"].null_count == 0
+    facts = EXPECTED[name]
+    if facts["events"] > 120_000:  # counts only: the walk takes its time
+        linked = facts["kernels"] - device_kernels(trace_of(name))["launch_ns"].null_count
+        assert linked == facts["kernels_with_launch_correlation"]
         return
     truth = json_walk.linked_kernels(json_walk.events(TRACES / name))
     assert len({id_ for id_, _, _ in truth}) == EXPECTED[name]["kernels_with_launch_correlation"]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 UNKNOWN = "collective"
 """Communication of unknown kind, as ``names.collective_of`` says it."""
 
+POINT_TO_POINT = "send_recv"
+"""What all-to-all is made of: the call around such a kernel knows better than its name."""
+
 COLUMNS = ("process_group", "collective_seq", "message_bytes")
 
 FRAMEWORK_KERNELS = ("at::native", "void at::native", "void (anonymous namespace)::elementwise")
@@ -107,7 +110,8 @@ def _name(kernel: str, told: str | None, caller: str | None, around: str | None)
     ours = by_caller is not None and not kernel.startswith(FRAMEWORK_KERNELS)
     if told is None and by_name is None and not ours:
         return None
-    candidates = [collective_of(told) or told if told else None, by_name, by_caller, around]
+    sure = None if by_name == POINT_TO_POINT else by_name
+    candidates = [collective_of(told) or told if told else None, sure, by_caller, around, by_name]
     known = [c for c in candidates if c]
     return next((c for c in known if c != UNKNOWN), UNKNOWN)
 

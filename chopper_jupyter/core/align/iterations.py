@@ -56,7 +56,7 @@ class Ranges:
     end: Ints
 
 
-def find(marks: Ranges, annotations: Ranges, optimizer: Ranges) -> Iterations:
+def find(marks: Ranges, annotations: Ranges, optimizer: Ranges, others: Ints) -> Iterations:
     """Find the iterations: our marks, else ``ProfilerStep#N``, else numbered user ranges.
 
     Parameters
@@ -67,9 +67,11 @@ def find(marks: Ranges, annotations: Ranges, optimizer: Ranges) -> Iterations:
         User ranges, the profiler's steps among them.
     optimizer : Ranges
         ``Optimizer.step`` and ``Optimizer.zero_grad`` calls.
+    others : int64 array
+        Starts of the operators outside optimizer calls, in order of time.
     """
     if marks.name:
-        return _from_marks(marks, optimizer)
+        return _from_marks(marks, optimizer, others)
     for pattern, note in ((PROFILER_STEP, ""), (USER_STEP, "iterations taken from user ranges")):
         found = [
             (start, int(match[1]), end)
@@ -99,7 +101,7 @@ def _from_steps(steps: list[tuple[int, int, int]], notes: tuple[str, ...]) -> It
     return Iterations(number, start, np.maximum(until, start + 1), notes)
 
 
-def _from_marks(marks: Ranges, optimizer: Ranges) -> Iterations:
+def _from_marks(marks: Ranges, optimizer: Ranges, others: Ints) -> Iterations:
     """Cut at the end of the optimizer step that precedes each mark.
 
     A mark is at the first module call of an iteration; the iteration itself begins where the
@@ -114,7 +116,7 @@ def _from_marks(marks: Ranges, optimizer: Ranges) -> Iterations:
         at = at[first]
         order = np.argsort(at, kind="stable")
         number, at = number[order], at[order]
-    tails = _optimizer_tails(optimizer)
+    tails = _optimizer_tails(optimizer, others)
     start, end = at.copy(), np.full(len(at), NEVER, np.int64)
     start[0] = -NEVER
     for k in range(len(at)):
@@ -129,8 +131,12 @@ def _from_marks(marks: Ranges, optimizer: Ranges) -> Iterations:
     return Iterations(number, start, end)
 
 
-def _optimizer_tails(optimizer: Ranges) -> Ints:
-    """Return the ends of optimizer steps, each with the zero_grad that directly follows it."""
+def _optimizer_tails(optimizer: Ranges, others: Ints) -> Ints:
+    """Return the ends of optimizer steps, each with the zero_grad that directly follows it.
+
+    Directly means that no other operator runs between: what the two calls leave to chance,
+    their distance in time, does not decide.
+    """
     order = np.argsort(optimizer.start, kind="stable").tolist()
     tails: list[int] = []
     reach = None
@@ -139,12 +145,13 @@ def _optimizer_tails(optimizer: Ranges) -> Ints:
         if name.startswith("Optimizer.step"):
             reach = end
             tails.append(end)
-        elif reach is not None and start - reach <= max(end - start, MAX_GAP_NS):
+        elif reach is not None and not _any_between(others, reach, start):
             tails[-1] = reach = end
         else:
             reach = None
     return np.array(tails, np.int64)
 
 
-MAX_GAP_NS = 200_000
-"""A zero_grad this soon after a step is part of the same statement pair, not of the next loop."""
+def _any_between(times: Ints, lo: int, hi: int) -> bool:
+    first, last = np.searchsorted(times, [lo, hi])
+    return bool(last > first)

@@ -13,7 +13,7 @@ import numpy as np
 
 from chopper_jupyter.core.align import autograd, handover, iterations, modules, outside, scopes
 from chopper_jupyter.core.align.host import Host, pick
-from chopper_jupyter.core.annotations import parse_iteration_mark
+from chopper_jupyter.core.annotations import ModuleRange, parse_iteration_mark
 from chopper_jupyter.core.names import collective_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 FORWARD, BACKWARD, OPTIMIZER = 0, 1, 2
 """Codes into ``schema.PHASES``."""
+
+SEED = "aten::ones_like"
+"""The operator with which ``loss.backward()`` starts, before the engine does."""
 
 
 class Words:
@@ -202,6 +205,8 @@ def _place(work: _Work) -> outside.Place:
 def _outside(work: _Work, phase: Ints, op: Ints, placed: outside.Place) -> None:
     """Name what lies outside modules, engine and optimizer: loss, clip, unscale or its own."""
     host, grad = work.host, work.grad
+    on_engine_thread = np.isin(host.forest.tid, np.unique(host.forest.tid[grad.backward]))
+    phase[(phase < 0) & on_engine_thread & ~placed.same_thread] = BACKWARD
     free = (phase < 0) & placed.same_thread
     partners = work.top[grad.is_forward & free]
     has_gradient = np.zeros(len(phase), bool)
@@ -213,6 +218,8 @@ def _outside(work: _Work, phase: Ints, op: Ints, placed: outside.Place) -> None:
     if work.found.is_module.any():
         loss = forward & unnamed & placed.in_forward & (placed.before_backward | of_top)
         op[loss] = work.ops.code("loss")
+        seeds = host.named(lambda w: w == SEED)
+        phase[loss & ~of_top & (work.top >= 0) & seeds[work.top]] = BACKWARD
     top_name = np.where(work.top >= 0, host.names[work.top], -1)
     clips = np.array([w in outside.CLIP for w in host.words], bool)
     scales = np.array(["_amp_" in w for w in host.words], bool)
@@ -263,8 +270,9 @@ def _communication(work: _Work, layer: Ints, op: Ints) -> Mask:
     collective = forest.nearest(marked & pick(calls >= 0, host.names))
     by_call = inside & (collective >= 0)
     op[by_call] = calls[host.names[collective[by_call]]]
-    stacks = modules.stack_containers(work.found.calls)
     paths = [scopes.fsdp_path(word) for word in host.words]
+    sharded = [ModuleRange("", path, "FSDP") for path in paths if path]
+    stacks = modules.stack_containers([*work.found.calls, *sharded])
     named = work.layers.of([modules.layer_of(p, stacks) if p else None for p in paths])
     with_path = forest.nearest(marked & pick(named >= 0, host.names))
     layer[inside] = np.where(with_path[inside] >= 0, named[host.names[with_path[inside]]], -1)
@@ -278,7 +286,13 @@ def _iterations(host: Host) -> iterations.Iterations:
 
     marks = host.named(lambda w: parse_iteration_mark(w) is not None)
     optimizer = host.is_annotation & host.named(scopes.is_optimizer)
-    return iterations.find(ranges(marks), ranges(host.is_annotation), ranges(optimizer))
+    others = host.is_op & (host.forest.nearest(optimizer) < 0)
+    return iterations.find(
+        ranges(marks),
+        ranges(host.is_annotation),
+        ranges(optimizer),
+        np.sort(host.forest.start[others]),
+    )
 
 
 def _micro_batch(iteration: Ints, pair: Ints, phase: Ints) -> Ints:
