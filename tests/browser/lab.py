@@ -13,6 +13,7 @@ from pathlib import Path
 import nbformat
 
 START_SECONDS = 90
+SYNC_SECONDS = 20
 WAIT_MS = 60_000
 
 
@@ -151,6 +152,12 @@ class OpenNotebook:
             timeout=WAIT_MS,
         )
         return self.output(index).inner_text().strip()
+
+    def run_until(self, index: int, text: str) -> None:
+        """Run one cell until it prints a text: the view tells Python after a pause."""
+        end = time.monotonic() + SYNC_SECONDS
+        while (printed := self.run_cell(index)) != text:
+            assert time.monotonic() < end, printed
 
     def _count(self, index: int) -> int:
         return self.page.evaluate(

@@ -26,7 +26,7 @@ def test_drill_by_mouse_and_read_the_selection_in_python(notebook, view, shoot):
     assert notebook.run_cell(1) == "[]"
     shoot("whole-run")
     view.drill_by_mouse()
-    assert notebook.run_cell(1) == "[('phase', 'backward')]"
+    notebook.run_until(1, "[('phase', 'backward')]")
     shoot("backward")
 
 
@@ -82,7 +82,7 @@ def test_what_is_not_embedded_is_asked_of_python(lab, opened, shoot):
     view.bar("gpu", "GPU 1").click()
     expect(view.bars("kernel").first).to_be_visible()
     expect(view.root).not_to_contain_text("needs a running Jupyter kernel")
-    assert notebook.run_cell(1) == "[('gpu', 1)]"
+    notebook.run_until(1, "[('gpu', 1)]")
     shoot()
 
 
