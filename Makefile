@@ -67,7 +67,7 @@ $(FRONT_END): $(NODE_MODULES) $(JS_SOURCES)
 	@touch $@
 
 $(NODE_MODULES): js/package.json js/package-lock.json
-	@node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20)' && command -v npm >/dev/null || \
+	@node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' && command -v npm >/dev/null || \
 	  { echo "Node.js 20 or newer with npm is needed to build the front end; install it."; exit 1; }
 	cd js && npm ci --no-audit --no-fund
 	@touch $@
