@@ -17,6 +17,16 @@ function firstSynced(payload: Payload): Partial<Synced> {
   };
 }
 
+/** Below the interactive view the table needs no title of its own. */
+function foldAway(table: HTMLDetailsElement): void {
+  table.open = false;
+  const summary = table.querySelector("summary");
+  if (summary) {
+    summary.textContent = "The same as a plain table";
+    summary.style.cssText = "font-size:11px;opacity:.7;cursor:pointer;margin:4px 0";
+  }
+}
+
 /** Upgrade the first static part of this uid that was not upgraded yet. Never throws. */
 export async function upgrade(uid: string, base64: string): Promise<void> {
   const hosts = [...document.querySelectorAll<HTMLElement>("[data-chopper-static]")];
@@ -38,7 +48,7 @@ export async function upgrade(uid: string, base64: string): Promise<void> {
       synced: firstSynced(payload),
       source: () => embeddedSource(payload),
     });
-    if (table) table.open = false;
+    if (table) foldAway(table);
   } catch (error) {
     // The plain table stays open: it says the most important things without us.
     slot.textContent = `The interactive view did not start: ${error instanceof Error ? error.message : String(error)}`;

@@ -25,6 +25,7 @@ export function significant(value: number, digits = 3): string {
 }
 
 export function count(value: number): string {
+  if (value > 0 && value < 0.05) return "<0.1"; // something is there
   const whole = Math.round(value);
   if (Math.abs(value - whole) >= 0.05) return significant(value);
   return (whole < 0 ? MINUS : "") + group(String(Math.abs(whole)));
@@ -74,7 +75,7 @@ export function change(ratio: number): string {
   if (!Number.isFinite(ratio)) return MISSING;
   const size = Math.abs(ratio * 100);
   const sign = size < 0.05 ? "" : ratio < 0 ? MINUS : "+";
-  return withUnit(sign + (size >= 1000 ? significant(size) : size.toFixed(1)), "%");
+  return withUnit(sign + (size >= 100 ? significant(Math.round(size)) : size.toFixed(1)), "%");
 }
 
 export function withUnit(text: string, unit: string): string {

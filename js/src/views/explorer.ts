@@ -137,13 +137,19 @@ function assemble(
 }
 
 function drawAll(root: HTMLElement, context: Context, views: readonly View[]): void {
-  // A hidden explorer has no width; it is drawn when it is shown.
-  if (root.clientWidth === 0 && typeof ResizeObserver !== "undefined") return;
   const state = context.store.get();
+  applyTheme(root, state.synced.theme);
+  // A hidden explorer has no width; it is drawn when it is shown. JupyterLab hides the page for a
+  // moment while it changes its theme, too short for a ResizeObserver to see.
+  if (root.clientWidth === 0 && typeof ResizeObserver !== "undefined") {
+    requestAnimationFrame(() => {
+      if (root.clientWidth > 0) drawAll(root, context, views);
+    });
+    return;
+  }
   const focused = document.activeElement;
   const had = root.contains(focused);
   context.tooltip.hide(); // it may speak of what is not there anymore
-  applyTheme(root, state.synced.theme);
   for (const view of views) view.draw(state);
   if (had && !root.contains(document.activeElement)) root.focus({ preventScroll: true });
 }
