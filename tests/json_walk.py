@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -71,33 +72,58 @@ def _is_operator(row: dict[str, Any]) -> bool:
     return category(row) in OPS or (not category(row) and row.get("pid") == "CPU functions")
 
 
-def leaf_aten(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    """(start, length) of every aten operator that has no aten operator inside it."""
-    threads: dict[Any, list[tuple[int, int, bool]]] = {}
+def computing_aten(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    """(start, length) of every aten operator that stands for a kernel on the CPU.
+
+    Operators of a name that spends at least half of its time outside other aten operators,
+    and those without an aten operator inside; of nested ones the outermost.
+    """
+    threads: dict[Any, list[tuple[int, int, str]]] = {}
     for row in rows:
         if _is_operator(row) and "dur" in row:
-            is_aten = str(row["name"]).startswith("aten::")
-            start = ns(row["ts"])
-            entry = (start, -ns(row["dur"]), is_aten)
+            entry = (ns(row["ts"]), -ns(row["dur"]), str(row["name"]))
             threads.setdefault((row.get("pid"), row.get("tid")), []).append(entry)
-    leaves: list[tuple[int, int]] = []
-    for entries in threads.values():
-        leaves += _leaves(sorted(entries, key=lambda entry: entry[:2]))
-    return sorted(leaves)
+    walks = [_walk(sorted(entries, key=lambda e: e[:2])) for entries in threads.values()]
+    total: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
+    for entries, outers in walks:
+        for (_, minus, name), above in zip(entries, outers, strict=True):
+            if name.startswith("aten::"):
+                total[name] -= minus
+                enclosing = [o for o in above if entries[o][2].startswith("aten::")]
+                if enclosing:
+                    inside[entries[enclosing[-1]][2]] -= minus
+    computing = {n for n in total if total[n] - inside[n] >= 0.5 * max(total[n], 1)}
+    return sorted(row for walk in walks for row in _outermost(*walk, computing))
 
 
-def _leaves(entries: list[tuple[int, int, bool]]) -> list[tuple[int, int]]:
+def _walk(
+    entries: list[tuple[int, int, str]],
+) -> tuple[list[tuple[int, int, str]], list[list[int]]]:
+    """Return the entries of a thread and, for each, the open ones around it, outermost first."""
     stack: list[int] = []
-    has_inner = [False] * len(entries)
-    for i, (start, _, is_aten) in enumerate(entries):
+    outers: list[list[int]] = []
+    for i, (start, _, _) in enumerate(entries):
         while stack and entries[stack[-1]][0] - entries[stack[-1]][1] <= start:
             stack.pop()
-        if is_aten:
-            for outer in stack:
-                has_inner[outer] = True
+        outers.append(list(stack))
         stack.append(i)
+    return entries, outers
+
+
+def _outermost(
+    entries: list[tuple[int, int, str]], outers: list[list[int]], computing: set[str]
+) -> list[tuple[int, int]]:
+    has_inner = set()
+    for (_, _, name), above in zip(entries, outers, strict=True):
+        if name.startswith("aten::"):
+            has_inner.update(above)
+    candidate = [
+        name in computing or (name.startswith("aten::") and i not in has_inner)
+        for i, (_, _, name) in enumerate(entries)
+    ]
     return [
         (start, -minus)
-        for (start, minus, is_aten), inner in zip(entries, has_inner, strict=True)
-        if is_aten and not inner
+        for i, (start, minus, _) in enumerate(entries)
+        if candidate[i] and not any(candidate[o] for o in outers[i])
     ]

@@ -1,4 +1,4 @@
-"""Layer, op and phase of every leaf operator by a plain recursive walk: the oracle of the linker.
+"""Layer, op and phase of every CPU kernel by a plain recursive walk: the oracle of the linker.
 
 It follows the published rules one operator at a time: nearest module in the forward, the
 number shared with the forward in the backward, the node before for gradient accumulation.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from json_walk import OPS, category, ns
+from json_walk import OPS, category, computing_aten, ns
 
 from chopper_jupyter.core.annotations import module_range, strip_wrappers
 
@@ -64,7 +64,7 @@ def _class(path: str, name: str) -> str:
 
 
 def walk(rows: list[dict[str, Any]]) -> dict[tuple[int, int], Truth | None]:
-    """(start, length) of every leaf operator and its truth; None where communication runs."""
+    """(start, length) of every CPU kernel and its truth; None where communication runs."""
     threads: dict[Any, list[dict[str, Any]]] = {}
     for row in rows:
         if category(row) in {*OPS, "user_annotation"} and "dur" in row:
@@ -73,12 +73,12 @@ def walk(rows: list[dict[str, Any]]) -> dict[tuple[int, int], Truth | None]:
     forward = _forward_by_number(nodes)
     engines = [node for node in nodes if node.name.startswith(ENGINE)]
     of_engine = _gradients(engines, forward)
+    kernels = set(computing_aten(rows))
     found = {}
     for node in nodes:
-        if node.name.startswith("aten::") and not any(
-            n.name.startswith("aten::") for n in node.below()
-        ):
-            found[node.start, node.end - node.start] = _truth(node, forward, of_engine)
+        key = (node.start, node.end - node.start)
+        if node.name.startswith("aten::") and key in kernels and key not in found:
+            found[key] = _truth(node, forward, of_engine)
     return found
 
 

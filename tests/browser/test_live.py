@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from browser.view import View
 from playwright.sync_api import expect
@@ -99,5 +101,5 @@ def test_dark_theme(notebook, view, shoot):
 
 
 def brightness(colour: str) -> float:
-    """Return the mean of red, green and blue of ``rgb(r, g, b)``."""
-    return sum(map(float, colour.removeprefix("rgb(").removesuffix(")").split(","))) / 3
+    """Return the mean of red, green and blue of ``rgb(r, g, b)`` or ``rgba(r, g, b, a)``."""
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3

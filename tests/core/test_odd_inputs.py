@@ -597,13 +597,13 @@ def test_the_sequence_number_of_a_collective_is_recorded_or_its_order(with_seq, 
 # --- Other machines -----------------------------------------------------------------------
 
 
-def test_without_a_gpu_leaf_operators_are_the_kernels(tmp_path):
+def test_without_a_gpu_the_operators_that_compute_are_the_kernels(tmp_path):
     rank = Rank(gpu=None)
     with rank.module("", "Model"), rank.module("head"), rank.op("aten::linear"):
         with rank.op("aten::addmm"):
-            pass
+            rank.now += 50
         with rank.op("aten::view"):
-            pass
+            rank.now += 20
     trace = read(rank, tmp_path)
     assert trace.info.device_kind == "cpu"
     assert trace.gpus["name"].to_pylist() == ["cpu"]

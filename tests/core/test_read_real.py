@@ -165,11 +165,11 @@ def _assert_contains(found: np.ndarray, wanted: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", WITHOUT_KERNELS)
-def test_without_a_gpu_the_leaf_operators_are_the_kernels(name):
+def test_without_a_gpu_the_computing_operators_are_the_kernels(name):
     rows = json_walk.events(TRACES / name)
     if json_walk.has_device_rows(rows):
         pytest.skip("holds copies of a GPU, so it is no recording of a CPU")
-    leaves = json_walk.leaf_aten(rows)
+    leaves = json_walk.computing_aten(rows)
     if not leaves:
         with pytest.raises(ChopperError):
             trace_of(name)

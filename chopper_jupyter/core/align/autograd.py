@@ -7,7 +7,6 @@ gradient accumulation belongs to the backward node before it on its thread.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -146,58 +145,82 @@ def _by_number(
     forest: Nesting, node: Mask, seq: Ints, fwd_thread: Ints, partner: Ints
 ) -> tuple[Ints, int]:
     """Fill in the nodes without an arrow by (forward thread, sequence number)."""
-    open_nodes = np.flatnonzero(node & (partner < 0))
-    if not len(open_nodes):
-        return partner, 0
+    open_ = np.flatnonzero(node & (partner < 0))
     forwards = np.flatnonzero((seq >= 0) & ~node)
-    latest: dict[tuple[int, int], list[int]] = {}
-    threads_of: dict[int, set[int]] = {}
-    for position, thread, number in zip(
-        forwards.tolist(), forest.tid[forwards].tolist(), seq[forwards].tolist(), strict=True
-    ):  # in order of start
-        latest.setdefault((thread, number), []).append(position)
-        threads_of.setdefault(number, set()).add(thread)
-    home = _thread_of_id(forest, node, seq, fwd_thread, partner, threads_of)
-    ambiguous = 0
-    for position in open_nodes.tolist():
-        number = int(seq[position])
-        threads = threads_of.get(number, set())
-        thread = home.get(int(fwd_thread[position]))
-        if thread is None and len(threads) == 1:
-            thread = next(iter(threads))
-        if thread is None:
-            ambiguous += len(threads) > 1
-            continue
-        before = [
-            p for p in latest.get((thread, number), []) if forest.start[p] <= forest.start[position]
-        ]
-        if before:
-            partner[position] = before[-1]  # of several that share a number, the latest made it
+    if not len(open_) or not len(forwards):
+        return partner, 0
+    only = _only_thread(forest.tid[forwards], seq[forwards], seq)
+    thread = _thread_of_id(forest.tid, node, fwd_thread, partner, only)[open_]
+    ambiguous = int(((thread < 0) & (only[open_] == SEVERAL)).sum())
+    thread = np.where((thread < 0) & (only[open_] >= 0), only[open_], thread)
+    found = _latest_before(
+        (forest.tid[forwards], seq[forwards], forest.start[forwards]),
+        (thread, seq[open_], forest.start[open_]),
+    )
+    partner[open_[found >= 0]] = forwards[found[found >= 0]]
     return partner, ambiguous
 
 
-def _thread_of_id(
-    forest: Nesting,
-    node: Mask,
-    seq: Ints,
-    fwd_thread: Ints,
-    partner: Ints,
-    threads_of: dict[int, set[int]],
-) -> dict[int, int]:
-    """Learn which thread a ``Fwd thread id`` means; the file does not say it.
+NONE, SEVERAL = -1, -2
+"""In place of a thread: no thread used the number, or more than one did."""
+
+
+def _only_thread(tid: Ints, number: Ints, wanted: Ints) -> Ints:
+    """Return for each wanted number the one thread whose forwards used it, NONE or SEVERAL."""
+    pairs = np.unique(np.stack([number, tid]), axis=1)
+    numbers, first, count = np.unique(pairs[0], return_index=True, return_counts=True)
+    at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    thread = np.where(count[at] == 1, pairs[1][first[at]], SEVERAL)
+    return np.where(numbers[at] == wanted, thread, NONE)
+
+
+def _thread_of_id(tid: Ints, node: Mask, fwd_thread: Ints, partner: Ints, only: Ints) -> Ints:
+    """Learn which thread a ``Fwd thread id`` means, for every position; the file does not say it.
 
     Pairs known by arrow vote first, then numbers that only one thread used.
     """
-    votes: dict[int, Counter[int]] = {}
-    for position in np.flatnonzero(node).tolist():
-        id_ = int(fwd_thread[position])
-        if partner[position] >= 0:
-            votes.setdefault(id_, Counter())[int(forest.tid[partner[position]])] += 1000
-        else:
-            threads = threads_of.get(int(seq[position]), set())
-            if len(threads) == 1:
-                votes.setdefault(id_, Counter())[next(iter(threads))] += 1
-    return {id_: counter.most_common(1)[0][0] for id_, counter in votes.items()}
+    by_arrow = node & (partner >= 0)
+    voters = np.flatnonzero(by_arrow | (node & (only >= 0)))
+    thread = np.where(by_arrow[voters], tid[partner[voters]], only[voters])
+    weight = np.where(by_arrow[voters], ARROW_WEIGHT, 1)
+    ids, which = np.unique(fwd_thread, return_inverse=True)
+    votes, of = np.unique(np.stack([which[voters], thread]), axis=1, return_inverse=True)
+    tally = np.bincount(of.reshape(-1), weights=weight, minlength=votes.shape[1])
+    winner = np.full(len(ids), -1, np.int64)
+    order = np.argsort(tally, kind="stable")  # the strongest vote is written last
+    winner[votes[0][order]] = votes[1][order]
+    return winner[which]
+
+
+ARROW_WEIGHT = 1000.0
+
+
+def _latest_before(have: tuple[Ints, Ints, Ints], want: tuple[Ints, Ints, Ints]) -> Ints:
+    """Find for each wanted (thread, number, time) the latest one had, not after the time.
+
+    Of several forwards that share a number, the latest made it.
+    """
+    order = np.lexsort(have[::-1])
+    times = np.sort(have[2])
+    thread, number, time = (column[order] for column in have)
+    new = np.concatenate([[True], (thread[1:] != thread[:-1]) | (number[1:] != number[:-1])])
+    group = np.cumsum(new) - 1
+    key = group * (len(times) + 1) + np.searchsorted(times, time, side="right")
+    heads = np.stack([thread[new], number[new]])
+    of_want = _row_of(heads, np.stack(want[:2]))
+    wanted = of_want * (len(times) + 1) + np.searchsorted(times, want[2], side="right")
+    at = np.searchsorted(key, wanted, side="right") - 1
+    hit = (of_want >= 0) & (at >= 0) & (group[np.maximum(at, 0)] == of_want)
+    return np.where(hit, order[np.maximum(at, 0)], -1)
+
+
+def _row_of(heads: Ints, wanted: Ints) -> Ints:
+    """Return the column of sorted ``heads`` that equals each wanted pair, -1 if there is none."""
+    both, inverse = np.unique(np.concatenate([heads, wanted], axis=1), axis=1, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    place = np.full(both.shape[1], -1, np.int64)
+    place[inverse[: heads.shape[1]]] = np.arange(heads.shape[1])
+    return place[inverse[heads.shape[1] :]]
 
 
 def _partner_of_engine(

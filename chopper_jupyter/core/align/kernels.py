@@ -1,6 +1,6 @@
 """Builds the ``kernels`` table of one rank: what ran on the device, with all its levels.
 
-Without a GPU the innermost aten operators on the CPU are the kernels.
+Without a GPU the aten operators that compute on the CPU are the kernels.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from chopper_jupyter.core.align import collectives, launches, occupancy
+from chopper_jupyter.core.align.cpu_kernels import operators_that_compute
 from chopper_jupyter.core.align.host import Host, codes
 from chopper_jupyter.core.align.tables import encode, nullable
 from chopper_jupyter.core.names import collective_of, kernel_family
@@ -101,10 +102,10 @@ def on_device(events: RankEvents, host: Host, levels: Levels) -> Kernels:
 
 
 def on_cpu(host: Host, levels: Levels) -> Kernels:
-    """Return the innermost aten operators, and the ranges of gloo as collectives."""
+    """Return the aten operators that compute, and the ranges of gloo as collectives."""
     aten = host.is_op & host.named(lambda w: w.startswith(CPU_KERNELS))
     gloo = ~aten & host.named(lambda w: w.startswith(CPU_COLLECTIVES))
-    at = np.flatnonzero((aten & ~host.forest.any_below(aten)) | gloo)
+    at = np.flatnonzero(operators_that_compute(host.forest, aten, host.names) | gloo)
     at = at[np.argsort(host.forest.start[at], kind="stable")]
     start, end = host.forest.start[at], host.forest.end[at]
     names = pa.DictionaryArray.from_arrays(

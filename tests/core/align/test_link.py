@@ -223,17 +223,30 @@ def test_a_fused_file_with_colliding_ids_is_refused():
         linked(a)
 
 
-def test_cpu_only_traces_have_leaf_operators_as_kernels():
+def test_cpu_only_traces_have_the_operators_that_compute_as_kernels():
     r = Rank(gpu=None)
     with r.module("fc", "Linear"), r.op("aten::linear"):
         with r.op("aten::t"):
-            pass
+            r.now += 20
         with r.op("aten::addmm"):
-            pass
+            r.now += 50
     table = linked(r)
     assert table.device_kind == "cpu"
     assert table.kernels["name"].to_pylist() == ["aten::t", "aten::addmm"]
     assert table.kernels["layer"].to_pylist() == ["fc", "fc"]
+
+
+def test_an_operator_that_only_asks_a_flag_of_another_is_no_kernel():
+    r = Rank(gpu=None)
+    with r.op("aten::matmul"), r.op("aten::mm") as mm:
+        with r.op("aten::resolve_conj"):
+            pass
+        r.now += 500
+    with r.op("aten::resolve_conj"):
+        pass
+    table = linked(r)
+    assert table.kernels["name"].to_pylist() == ["aten::mm", "aten::resolve_conj"]
+    assert table.kernels["dur_ns"][0].as_py() == round(mm["dur"] * 1000)
 
 
 def test_stack_rows_give_layers_where_nothing_is_annotated():
