@@ -167,10 +167,14 @@ NONE, SEVERAL = -1, -2
 
 def _only_thread(tid: Ints, number: Ints, wanted: Ints) -> Ints:
     """Return for each wanted number the one thread whose forwards used it, NONE or SEVERAL."""
-    pairs = np.unique(np.stack([number, tid]), axis=1)
-    numbers, first, count = np.unique(pairs[0], return_index=True, return_counts=True)
+    order = np.lexsort((tid, number))
+    number, tid = number[order], tid[order]
+    new = np.concatenate([[True], (number[1:] != number[:-1]) | (tid[1:] != tid[:-1])])
+    number, tid = number[new], tid[new]
+    first = np.flatnonzero(np.concatenate([[True], number[1:] != number[:-1]]))
+    numbers, count = number[first], np.diff(np.append(first, len(number)))
     at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-    thread = np.where(count[at] == 1, pairs[1][first[at]], SEVERAL)
+    thread = np.where(count[at] == 1, tid[first[at]], SEVERAL)
     return np.where(numbers[at] == wanted, thread, NONE)
 
 
@@ -206,21 +210,23 @@ def _latest_before(have: tuple[Ints, Ints, Ints], want: tuple[Ints, Ints, Ints])
     new = np.concatenate([[True], (thread[1:] != thread[:-1]) | (number[1:] != number[:-1])])
     group = np.cumsum(new) - 1
     key = group * (len(times) + 1) + np.searchsorted(times, time, side="right")
-    heads = np.stack([thread[new], number[new]])
-    of_want = _row_of(heads, np.stack(want[:2]))
+    of_want = _group_of(thread[new], number[new], *want[:2])
     wanted = of_want * (len(times) + 1) + np.searchsorted(times, want[2], side="right")
     at = np.searchsorted(key, wanted, side="right") - 1
     hit = (of_want >= 0) & (at >= 0) & (group[np.maximum(at, 0)] == of_want)
     return np.where(hit, order[np.maximum(at, 0)], -1)
 
 
-def _row_of(heads: Ints, wanted: Ints) -> Ints:
-    """Return the column of sorted ``heads`` that equals each wanted pair, -1 if there is none."""
-    both, inverse = np.unique(np.concatenate([heads, wanted], axis=1), axis=1, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    place = np.full(both.shape[1], -1, np.int64)
-    place[inverse[: heads.shape[1]]] = np.arange(heads.shape[1])
-    return place[inverse[heads.shape[1] :]]
+def _group_of(threads: Ints, numbers: Ints, thread: Ints, number: Ints) -> Ints:
+    """Return the index of each (thread, number) among sorted distinct pairs, -1 where absent."""
+    found = np.full(len(thread), -1, np.int64)
+    for one in np.unique(threads):
+        lo, hi = np.searchsorted(threads, [one, one + 1])
+        rows = np.flatnonzero(thread == one)
+        at = lo + np.searchsorted(numbers[lo:hi], number[rows])
+        hit = (at < hi) & (numbers[np.minimum(at, hi - 1)] == number[rows])
+        found[rows[hit]] = at[hit]
+    return found
 
 
 def _partner_of_engine(

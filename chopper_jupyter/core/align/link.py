@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -69,7 +70,7 @@ def link(events: RankEvents) -> LinkedRank:
         if device_kind == "gpu"
         else kernels.on_cpu(host, levels)
     )
-    return LinkedRank(
+    linked = LinkedRank(
         _gpus(events, made.devices, device_kind),
         spans_table(host, levels),
         ops_table(host, levels),
@@ -77,6 +78,19 @@ def link(events: RankEvents) -> LinkedRank:
         _quality(events, host, levels, made),
         device_kind,
     )
+    return linked if events.rank is None else of_rank(linked, events.rank)
+
+
+def of_rank(linked: LinkedRank, rank: int) -> LinkedRank:
+    """Write the number of the rank into all its tables."""
+    tables = {name: _of_rank(getattr(linked, name), rank) for name in ("gpus", "spans", "ops")}
+    return replace(linked, **tables)
+
+
+def _of_rank(table: pa.Table, rank: int) -> pa.Table:
+    at = table.schema.get_field_index("rank")
+    values = pa.array(np.full(table.num_rows, rank), pa.int32())
+    return table.set_column(at, table.schema.field(at), values)
 
 
 def _gpus(events: RankEvents, devices: list[int], device_kind: str) -> pa.Table:

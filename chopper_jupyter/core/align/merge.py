@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chopper_jupyter.core.align.link import LinkedRank
 from chopper_jupyter.core.quality import Quality
 from chopper_jupyter.core.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chopper_jupyter.core.align.link import LinkedRank
     from chopper_jupyter.core.trace import TraceInfo
+
+PARTS = ("gpus", "spans", "ops", "kernels")
 
 TIMES = {
     "spans": ("start_ns",),
@@ -34,27 +35,42 @@ IDS = {
 
 
 def merge(ranks: Sequence[LinkedRank], info: TraceInfo, notes: Sequence[str] = ()) -> Trace:
-    """Join ranks, in the order given, which the caller has sorted by rank.
+    """Join ranks, in the order given, which the caller has sorted by rank, into a Trace.
 
-    Ids become unique, GPUs dense, and times offsets from the earliest event of any rank.
+    Times become offsets from the earliest event of any rank.
     """
-    origin = min((t for rank in ranks for t in _first_times(rank)), default=0)
-    shift = dict.fromkeys(("gpus", "spans", "ops", "kernels"), 0)
-    parts: dict[str, list[pa.Table]] = {name: [] for name in shift}
+    whole = join(ranks)
+    origin = min(_first_times(whole), default=0)
+    tables = {name: getattr(whole, name) for name in PARTS}
+    for name, columns in TIMES.items():
+        for column in columns:
+            tables[name] = _plus(tables[name], column, -origin)
+    facts = replace(info, origin_ns=origin, device_kind=whole.device_kind)
+    quality = replace(whole.quality, notes=(*notes, *whole.quality.notes))
+    return Trace.from_tables(tables, facts, quality)
+
+
+def join(ranks: Sequence[LinkedRank]) -> LinkedRank:
+    """Join several parts of a run into one; parts may be ranks, or such joins themselves.
+
+    Ids become unique and GPUs dense. How the parts are grouped does not matter:
+    ``join([join([a, b]), c])`` is ``join([a, b, c])``.
+    """
+    shift = dict.fromkeys(PARTS, 0)
+    parts: dict[str, list[pa.Table]] = {name: [] for name in PARTS}
     for rank in ranks:
-        number = rank.gpus["rank"][0].as_py() if rank.gpus.num_rows else None
         for name, tables in parts.items():
-            tables.append(_moved(name, getattr(rank, name), origin, shift, number))
-        for name in shift:
+            tables.append(_moved(name, getattr(rank, name), shift))
+        for name in PARTS:
             shift[name] += _id_count(name, getattr(rank, name))
     joined = {name: pa.concat_tables(made).unify_dictionaries() for name, made in parts.items()}
     weights = [int(pc.sum(r.kernels["dur_ns"]).as_py() or 0) for r in ranks]
-    quality = Quality.merge([r.quality for r in ranks], weights)
     kinds = {rank.device_kind for rank in ranks}
-    device_kind = "gpu" if "gpu" in kinds else "cpu"
-    facts = replace(info, origin_ns=origin, device_kind=device_kind)
-    quality = replace(quality, notes=(*notes, *quality.notes))
-    return Trace.from_tables(joined, facts, quality)
+    return LinkedRank(
+        **joined,
+        quality=Quality.merge([r.quality for r in ranks], weights),
+        device_kind="gpu" if "gpu" in kinds else "cpu",
+    )
 
 
 def _first_times(rank: LinkedRank) -> list[int]:
@@ -68,24 +84,16 @@ def _id_count(name: str, table: pa.Table) -> int:
     return int(pc.max(table[column]).as_py()) + 1 if table.num_rows else 0
 
 
-def _moved(
-    name: str, table: pa.Table, origin: int, shift: dict[str, int], rank: int | None
-) -> pa.Table:
-    """Shift ids and times of one rank's table and write its rank into it."""
+def _moved(name: str, table: pa.Table, shift: dict[str, int]) -> pa.Table:
+    """Shift the ids of one part's table."""
     for column, counted in IDS[name].items():
         table = _plus(table, column, shift[counted])
-    for column in TIMES.get(name, ()):
-        table = _plus(table, column, -origin)
-    if "rank" in table.column_names and name != "gpus":
-        at = table.schema.get_field_index("rank")
-        field = table.schema.field(at)
-        values = pa.array(np.full(table.num_rows, rank), pa.int32()) if rank is not None else (
-            pa.nulls(table.num_rows, pa.int32()))  # fmt: skip
-        table = table.set_column(at, field, values)
     return table
 
 
 def _plus(table: pa.Table, column: str, amount: int) -> pa.Table:
+    if not amount:
+        return table
     at = table.schema.get_field_index(column)
     field = table.schema.field(at)
     return table.set_column(at, field, pc.add(table[column], pa.scalar(amount, field.type)))
