@@ -297,12 +297,11 @@ def scan(
                 flow and (_is(buf, at[PH], to[PH], 115) or _is(buf, at[PH], to[PH], 102))
             )
             if ok[0] and not keep:
-                if complete and (role in (UNKNOWN, FLOW)):
+                if (role == FLOW and complete) or (role == UNKNOWN and (complete or category >= 0)):
                     ok[0] = False  # rare: the plain reader counts it by its own words
                 else:
                     last = drops.shape[1] - 1
-                    drops[buf[at[PH] + 1], category if 0 <= category < last else last] += 1
-                    ok[0] = category < last
+                    drops[buf[at[PH] + 1], category if category >= 0 else last] += 1
             elif ok[0]:
                 if not _row(table, buf, FLOW if flow else role, at, to, kind, row, ok, scratch):
                     return NO_WORDS, start

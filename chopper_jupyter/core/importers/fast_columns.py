@@ -243,9 +243,9 @@ def _flows(
     thread = _threads(block, texts, reader)
     if len(slow_numbers):
         rows = [
-            (event, (str(key), "s" if role == scanner.FLOW_START else "f", tid, at))
-            for event, key, role, tid, at in zip(
-                *(block[c].tolist() for c in ("event", "id", "role")), thread.tolist(),
+            (event, (f"{texts[pid]}:{key}", "s" if role == scanner.FLOW_START else "f", tid, at))
+            for event, pid, key, role, tid, at in zip(
+                *(block[c].tolist() for c in ("event", "pid", "id", "role")), thread.tolist(),
                 block["at"].tolist(), strict=True,
             )
         ]  # fmt: skip
@@ -254,11 +254,12 @@ def _flows(
         return table_of(FLOWS, joined([row for _, row in rows]), reader.base_ns)
     starts = np.flatnonzero(block["role"] == scanner.FLOW_START)
     ends = np.flatnonzero(block["role"] == scanner.FLOW_END)
-    keys, last = np.unique(block["id"][starts][::-1], return_index=True)
+    key = _arrows(block)
+    keys, last = np.unique(key[starts][::-1], return_index=True)
     starts = starts[::-1][last]  # of several starts of one arrow the last one counts
-    at = np.searchsorted(keys, block["id"][ends])
+    at = np.searchsorted(keys, key[ends])
     hit = (
-        (at < len(keys)) & (keys[np.minimum(at, len(keys) - 1)] == block["id"][ends])
+        (at < len(keys)) & (keys[np.minimum(at, len(keys) - 1)] == key[ends])
         if len(keys)
         else np.zeros(len(ends), bool)
     )
@@ -268,3 +269,10 @@ def _flows(
          thread[ends], block["at"][ends] + reader.base_ns],
         schema=FLOWS,
     )  # fmt: skip
+
+
+def _arrows(block: Block) -> Ints:
+    """Tell the arrows apart by process and id: files fused from several ranks reuse the ids."""
+    processes, process = np.unique(block["pid"], return_inverse=True)
+    _, number = np.unique(block["id"], return_inverse=True)
+    return np.asarray(number * len(processes) + process, np.int64)

@@ -21,7 +21,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 BLOCK = 1 << 12
 CUT_SHORT = "file cut short: read up to the cut"
 
-_ARRAY_START = re.compile(r'"traceEvents"\s*:\s*\[')
+ARRAY_START = re.compile(r'"traceEvents"\s*:\s*\[')
 _NEXT_EVENT = re.compile(r'\}\s*,\s*(?=\{\s*")')
 _SEPARATOR = re.compile(r"[\s,]*")
 
@@ -127,7 +127,7 @@ def _no_gc() -> Iterator[None]:
 
 def _salvage(path: Path, text: str, error: Exception, repairs: Counter[str]) -> Document:
     """Decode event by event, stepping over the damaged ones."""
-    match = _ARRAY_START.search(text)
+    match = ARRAY_START.search(text)
     start = match.end() if match else (1 if text.lstrip()[:1] == "[" else -1)
     if match is None and start == 1:
         start = text.index("[") + 1
@@ -139,7 +139,7 @@ def _salvage(path: Path, text: str, error: Exception, repairs: Counter[str]) -> 
         )
         raise TraceFormatError(msg) from error
     with _no_gc():
-        events, end = _salvage_events(text, start, repairs)
+        events, end = salvage_events(text, start, repairs)
     if not events:
         msg = f"{path} is damaged from its first event on ({error})"
         raise TraceFormatError(msg) from error
@@ -147,7 +147,8 @@ def _salvage(path: Path, text: str, error: Exception, repairs: Counter[str]) -> 
     return Document(events, meta, repairs)
 
 
-def _salvage_events(text: str, at: int, repairs: Counter[str]) -> tuple[list[Any], int]:
+def salvage_events(text: str, at: int, repairs: Counter[str]) -> tuple[list[Any], int]:
+    """Decode the events from ``at`` on, counting repairs; return them and where they end."""
     events: list[Any] = []
     while True:
         gap = _SEPARATOR.match(text, at)

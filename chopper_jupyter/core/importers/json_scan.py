@@ -14,6 +14,8 @@ from numba import njit
 MORE = -1
 BAD = -2
 MAX_DEPTH = 60
+MAX_DIGITS = 640
+"""Python may refuse to read longer integers, by a limit that cannot be set lower."""
 
 STRING, STRING_ODD, NUMBER, OBJECT, ARRAY, CONSTANT = 1, 2, 3, 4, 5, 6
 """Types of values; an odd string holds escapes, so its text is not its bytes."""
@@ -79,8 +81,11 @@ def number(buf: Any, i: Any, end: Any) -> Any:
     if buf[i] == ZERO:
         i += 1
     elif _digit(buf[i]):
+        start = i
         while i < end and _digit(buf[i]):
             i += 1
+        if i - start > MAX_DIGITS:
+            return BAD
     else:
         return BAD
     if i < end and buf[i] == DOT:

@@ -6,7 +6,7 @@ import re
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from chopper_jupyter.core.importers.json_events import DECODER, GZIP_MAGIC
+from chopper_jupyter.core.importers.json_events import ARRAY_START, DECODER, GZIP_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 BLOCK = 8 << 20
 MAX_HEAD = 64 << 20
 UTF8_BOM = b"\xef\xbb\xbf"
+BLANKS = " \t\r\n"
+"""What JSON allows between values; Python's own idea of white space holds more."""
 
-_ARRAY_START = re.compile(rb'"traceEvents"\s*:\s*\[')
+_ARRAY_START = re.compile(rb'"traceEvents"[ \t\r\n]*:[ \t\r\n]*\[')
 
 
 class NotPlain(Exception):  # noqa: N818  not an error: the plain reader takes the file
@@ -46,11 +48,11 @@ def _inflated(file: Any, data: bytes) -> Iterator[bytes]:
     stream = make()
     while True:
         try:
-            text = stream.decompress(data, BLOCK)
-            if text:
-                yield text
-            while not stream.eof and stream.unconsumed_tail:
-                yield stream.decompress(stream.unconsumed_tail, BLOCK)
+            while data and not stream.eof:
+                text = stream.decompress(data, BLOCK)
+                if text:  # what is left may be the checksum alone
+                    yield text
+                data = stream.unconsumed_tail
         except failure as error:
             raise NotPlain from error
         if stream.eof:
@@ -90,11 +92,11 @@ def split_head(stream: Iterator[bytes]) -> tuple[str, bytes]:
     for block in stream:
         data += block
         text = data.removeprefix(UTF8_BOM)
-        if text.lstrip()[:1] == b"[":
+        if text.lstrip(BLANKS.encode())[:1] == b"[":
             return "", text[text.index(b"[") + 1 :]
         match = _ARRAY_START.search(text)
         if match:
-            return _utf8(text[: match.start()]), text[match.end() :]
+            return utf8(text[: match.start()]), text[match.end() :]
         if len(data) > MAX_HEAD:
             break
     raise NotPlain
@@ -108,22 +110,33 @@ def values_beside(head: str, tail: bytes) -> dict[str, Any]:
     NotPlain
         If they are not what a valid document has around the array.
     """
-    rest = _utf8(tail).strip()
+    rest = utf8(tail).strip(BLANKS)
     if not head:
         if rest:
             raise NotPlain
         return {}
+    mark = 7
+    while str(mark) in head or str(mark) in rest:
+        mark += 1
     try:
-        document = DECODER.decode(head + '"traceEvents":[]' + rest)
+        document = DECODER.decode(f'{head}"traceEvents":{mark}{rest}')
     except (ValueError, RecursionError) as error:
         raise NotPlain from error
-    if not isinstance(document, dict) or document.get("traceEvents") != []:
-        raise NotPlain
+    if not isinstance(document, dict) or document.get("traceEvents") != mark:
+        raise NotPlain  # the array found is another one: of an inner object, or overridden later
     return {key: value for key, value in document.items() if key != "traceEvents"}
 
 
 def values_before(head: str) -> dict[str, Any]:
-    """Return the values before the event array of a file that ends inside it."""
+    """Return the values before the event array of a file that ends inside it.
+
+    Raises
+    ------
+    NotPlain
+        If the plain reader might take another array for that of the events.
+    """
+    if not head or ARRAY_START.search(head):
+        raise NotPlain
     try:
         document = DECODER.decode(head.rstrip().rstrip(",") + "}")
     except (ValueError, RecursionError):
@@ -134,10 +147,11 @@ def values_before(head: str) -> dict[str, Any]:
 def check_utf8(data: bytes) -> None:
     """Raise NotPlain if the bytes are not UTF-8."""
     if not data.isascii():
-        _utf8(data)
+        utf8(data)
 
 
-def _utf8(data: bytes) -> str:
+def utf8(data: bytes) -> str:
+    """Decode bytes; raise NotPlain if they are not UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -6,7 +6,6 @@ columns that are kept, not with the text.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,18 @@ import numpy as np
 from chopper_jupyter.core.importers import event_layout as layout
 from chopper_jupyter.core.importers import fast_columns, word_table
 from chopper_jupyter.core.importers.event_scan import scan
-from chopper_jupyter.core.importers.json_events import CUT_SHORT, DECODER, Document
+from chopper_jupyter.core.importers.json_events import (
+    CUT_SHORT,
+    DECODER,
+    Document,
+    salvage_events,
+)
 from chopper_jupyter.core.importers.json_stream import (
     NotPlain,
     blocks,
     check_utf8,
     split_head,
+    utf8,
     values_before,
     values_beside,
 )
@@ -52,7 +57,6 @@ ROLES: dict[str, int] = {
 """Categories that files hold by the million; events of others go through the plain reader."""
 
 MAX_EVENT = 64 << 20
-NEXT_EVENT = re.compile(rb'\}\s*,\s*\{\s*"')
 DROP_COLUMNS = 256
 
 
@@ -120,13 +124,13 @@ def scan_file(path: Path) -> Scan:
     stream = blocks(path)
     head, data = split_head(stream)
     state = _State()
-    tail = state.run(data, stream)
+    ended, rest = state.run(data, stream)
     result = state.result
-    if tail is None:
-        result.repairs[CUT_SHORT] += 1
-        result.meta = values_before(head)
+    if ended:
+        result.meta = values_beside(head, rest + b"".join(stream))
     else:
-        result.meta = values_beside(head, tail + b"".join(stream))
+        result.meta = values_before(head)
+        state.salvage(rest)
     result.words = word_table.words_of(state.table)
     result.events = int(state.state[0])
     result.drops = state.dropped()
@@ -146,20 +150,29 @@ class _State:
         self.state = np.zeros(4, np.int64)
         self.result = Scan()
 
-    def run(self, data: bytes, stream: Iterator[bytes]) -> bytes | None:
-        """Scan to the end of the array; return the text behind it, None if the file ends first."""
+    def run(self, data: bytes, stream: Iterator[bytes]) -> tuple[bool, bytes]:
+        """Scan to the end of the array, or of the file; say which, and return what is left."""
         while True:
             ended, at = self._block(data)
             if ended == layout.DONE:
-                return data[at:]
+                return True, data[at:]
             if ended == layout.INVALID or len(data) - at > MAX_EVENT:
                 raise NotPlain
             following = next(stream, b"")
             if not following:
-                if not self.state[0] or NEXT_EVENT.search(data, at):
-                    raise NotPlain  # nothing whole, or more to save than one broken event
-                return None
+                if not self.state[0]:
+                    raise NotPlain  # nothing whole
+                return False, data[at:]
             data = data[at:] + following
+
+    def salvage(self, rest: bytes) -> None:
+        """Take what is left of a file cut short as the plain reader does: one event at most."""
+        events, _ = salvage_events(utf8(rest), 0, self.result.repairs)
+        if self.result.repairs != {CUT_SHORT: 1}:
+            raise NotPlain  # there is more to repair than the cut
+        for event in events:
+            self.result.odd.append((int(self.state[0]), event))
+            self.state[0] += 1
 
     def _block(self, data: bytes) -> tuple[int, int]:
         """Scan one block as far as it goes."""
