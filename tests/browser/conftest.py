@@ -98,5 +98,20 @@ def lab(tmp_path_factory, browser):
 
 @pytest.fixture
 def opened(page, lab):
-    """Return a function that opens a notebook in JupyterLab."""
-    return lambda path: OpenNotebook(page, lab, path)
+    """Return a function that opens a notebook; its Jupyter kernel ends with the test."""
+    notebooks = []
+
+    def open_(path: Path) -> OpenNotebook:
+        notebooks.append(OpenNotebook(page, lab, path))
+        return notebooks[-1]
+
+    yield open_
+    if page.url.startswith(lab.url):
+        notebooks[-1].forget_kernels()
+
+
+@pytest.fixture
+def write(lab, request):
+    """Return a function that writes a notebook of code cells, named after the test."""
+    stem = re.sub(r"\W+", "_", request.node.name)
+    return lambda *cells: lab.write(f"{stem}.ipynb", *cells)

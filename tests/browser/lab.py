@@ -129,27 +129,17 @@ class OpenNotebook:
 
     def run_all(self) -> None:
         self.wait_for_kernel()
-        self.command("notebook:run-all-cells")
-        self.page.wait_for_function(
-            "window.jupyterapp.shell.currentWidget.content.widgets"
-            ".every(cell => cell.model.executionCount && !/\\*/.test(cell.promptNode?.innerText))",
-            timeout=WAIT_MS,
+        self.page.evaluate(
+            "window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => null)"
         )
-        self.wait_for_kernel()
 
     def run_cell(self, index: int) -> str:
         """Run one cell and return the text it printed."""
-        before = self._count(index)
         self.page.evaluate(
-            "index => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = index; }",
+            "index => { const { commands, shell } = window.jupyterapp;"
+            " shell.currentWidget.content.activeCellIndex = index;"
+            " return commands.execute('notebook:run-cell').then(() => null); }",
             index,
-        )
-        self.command("notebook:run-cell")
-        self.page.wait_for_function(
-            "([index, before]) => { const cell = window.jupyterapp.shell.currentWidget.content"
-            ".widgets[index]; return (cell.model.executionCount ?? 0) > before; }",
-            arg=[index, before],
-            timeout=WAIT_MS,
         )
         return self.output(index).inner_text().strip()
 
@@ -159,15 +149,25 @@ class OpenNotebook:
         while (printed := self.run_cell(index)) != text:
             assert time.monotonic() < end, printed
 
-    def _count(self, index: int) -> int:
-        return self.page.evaluate(
-            "index => window.jupyterapp.shell.currentWidget.content.widgets[index].model"
-            ".executionCount ?? 0",
-            index,
-        )
+    def cell(self, index: int):
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
 
     def output(self, index: int):
-        return self.page.locator(".jp-Notebook .jp-Cell").nth(index).locator(".jp-OutputArea").first
+        return self.cell(index).locator(".jp-OutputArea").first
+
+    def code_cells(self) -> list[int]:
+        return self.page.evaluate(
+            "window.jupyterapp.shell.currentWidget.content.widgets"
+            ".flatMap((cell, i) => cell.model.type === 'code' ? [i] : [])"
+        )
+
+    def index_of(self, start: str) -> int:
+        """Return the index of the first cell whose source starts so."""
+        return self.page.evaluate(
+            "start => window.jupyterapp.shell.currentWidget.content.widgets"
+            ".findIndex(cell => cell.model.sharedModel.source.startsWith(start))",
+            start,
+        )
 
     def cell_count(self) -> int:
         return self.page.evaluate(

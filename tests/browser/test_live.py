@@ -13,8 +13,8 @@ READ = "print(explorer.selection)"
 
 
 @pytest.fixture
-def notebook(lab, opened):
-    made = opened(lab.write("live.ipynb", SHOW, READ))
+def notebook(write, opened):
+    made = opened(write(SHOW, READ))
     made.run_all()
     return made
 
@@ -68,17 +68,17 @@ def test_notebook_shortcuts_do_not_leak_in(notebook, view):
     notebook.expect_cells(cells + 1)
 
 
-def test_a_selection_made_in_python_moves_the_view(lab, opened):
-    notebook = opened(lab.write("from_python.ipynb", SHOW, "explorer.selection = {'gpu': 1}"))
+def test_a_selection_made_in_python_moves_the_view(write, opened):
+    notebook = opened(write(SHOW, "explorer.selection = {'gpu': 1}"))
     notebook.run_all()
     view = View(notebook.output(0))
     assert view.mode() == "live"
     view.expect_path("All", "GPU 1")
 
 
-def test_what_is_not_embedded_is_asked_of_python(lab, opened, shoot):
+def test_what_is_not_embedded_is_asked_of_python(write, opened, shoot):
     source = f"{SHOW.rpartition(chr(10))[0]}\nexplorer.level_order = ['gpu', 'kernel']\nexplorer"
-    notebook = opened(lab.write("ask.ipynb", source, READ))
+    notebook = opened(write(source, READ))
     notebook.run_all()
     view = View(notebook.output(0))
     view.bar("gpu", "GPU 1").click()

@@ -29,9 +29,9 @@ def executed(lab):
 
 
 @pytest.fixture
-def saved(lab, opened, browser):
+def saved(write, opened):
     """Return a notebook run and saved in JupyterLab, its Jupyter kernel gone."""
-    notebook = opened(lab.write("saved.ipynb", SHOW))
+    notebook = opened(write(SHOW))
     notebook.run_all()
     View(notebook.output(0))
     notebook.save()
