@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -76,8 +76,10 @@ class Quality:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Quality:
-        """Read what ``to_dict`` wrote."""
-        return cls(**{**data, "notes": tuple(data.get("notes", ()))})
+        """Read what ``to_dict`` wrote; unknown keys of other versions are ignored."""
+        known = {f.name for f in fields(cls)}
+        kept = {k: v for k, v in data.items() if k in known}
+        return cls(**{**kept, "notes": tuple(kept.get("notes", ()))})
 
     @classmethod
     def merge(cls, parts: list[Quality], weights: list[int]) -> Quality:

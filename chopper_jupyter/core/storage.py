@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MANIFEST = "trace.json"
+FILES = "files"
+CHECKSUM = "checksum"
+BLOCK = 4 << 20
 
 _DELTA = {
     "kernels": ["kernel_id", "start_ns", "dur_ns", "launch_ns", "correlation_id", "op_id"],
@@ -26,38 +31,117 @@ _DELTA = {
 """Columns of times and ids: delta encoding makes them several times smaller than dictionaries."""
 
 
+class UnreadTable:
+    """A table that stays in its file until it is asked for.
+
+    The file is open from the beginning: it may be replaced or removed meanwhile.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        A saved Trace.
+    name : str
+        The table.
+    size : int or None
+        Bytes that the file should have, if known.
+
+    Raises
+    ------
+    TraceFormatError
+        If the file is absent, has another size, or holds no such table.
+    """
+
+    def __init__(self, folder: Path, name: str, size: int | None = None) -> None:
+        self._path, self._name = folder / f"{name}.parquet", name
+        self._lock = threading.Lock()
+        self._table: pa.Table | None = None
+        try:
+            found = self._path.stat().st_size
+            if size is not None and found != size:
+                msg = f"{found} bytes instead of {size}"
+                raise OSError(msg)  # noqa: TRY301  told like what Arrow raises
+            self._file = pq.ParquetFile(self._path, page_checksum_verification=True)
+            conform(name, self._file.schema_arrow.empty_table())
+            self.num_rows = int(self._file.metadata.num_rows)
+            if os.name != "posix":
+                self.read()  # an open file could be neither replaced nor removed there
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise self._damaged(error) from error
+
+    def read(self) -> pa.Table:
+        """Return the table; read once.
+
+        Raises
+        ------
+        TraceFormatError
+            If the file is damaged.
+        """
+        with self._lock:
+            if self._table is None:
+                try:
+                    self._table = conform(self._name, self._file.read())
+                except (OSError, ValueError, pa.ArrowException) as error:
+                    raise self._damaged(error) from error
+                self._file.close()
+            return self._table
+
+    def _damaged(self, error: Exception) -> TraceFormatError:
+        return TraceFormatError(
+            f"{self._path} is absent or damaged ({error}); read the original recording again"
+        )
+
+
 def is_saved_trace(folder: Path) -> bool:
     """Say whether a folder is a saved Trace (it holds ``trace.json``)."""
     return (folder / MANIFEST).is_file()
 
 
 def write(folder: Path, tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> None:
-    """Write all tables and, last, the manifest: a folder without it is not a saved Trace."""
+    """Write all tables and, last, the manifest: a folder without it is not a saved Trace.
+
+    Files are replaced, not overwritten: a Trace that was opened from them stays whole.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MANIFEST).unlink(missing_ok=True)
+    files = {}
     for name, table in tables.items():
+        path = folder / f"{name}.parquet"
+        partial = folder / f"{path.name}.partial"
         delta = _DELTA.get(name, [])
         pq.write_table(
             table,
-            folder / f"{name}.parquet",
+            partial,
             compression="zstd",
             use_dictionary=[c for c in table.column_names if c not in delta],
             column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED") or None,
+            write_page_checksum=True,
         )
-    text = json.dumps({"schema_version": SCHEMA_VERSION, **manifest}, indent=1, sort_keys=True)
+        files[path.name] = {"bytes": partial.stat().st_size, CHECKSUM: _checksum(partial)}
+        os.replace(partial, path)  # noqa: PTH105  atomic on every platform
+    whole = {"schema_version": SCHEMA_VERSION, **manifest, FILES: files}
+    whole[CHECKSUM] = _checksum_of(whole)
     partial = folder / (MANIFEST + ".partial")
-    partial.write_text(text, encoding="utf-8")
+    partial.write_text(json.dumps(whole, indent=1, sort_keys=True), encoding="utf-8")
     os.replace(partial, folder / MANIFEST)  # noqa: PTH105  atomic on every platform
 
 
-def read(folder: Path) -> tuple[dict[str, pa.Table], dict[str, Any]]:
-    """Read what ``write`` wrote.
+def read(folder: Path) -> tuple[dict[str, UnreadTable], dict[str, Any]]:
+    """Open what ``write`` wrote; tables are read when they are asked for.
 
     Raises
     ------
     TraceFormatError
-        If the manifest or a table is absent or damaged, or of a newer version.
+        If the manifest or a table is absent or damaged, or of a newer version. Damage inside
+        of a table shows when it is read.
     """
+    manifest = read_manifest(folder)
+    sizes = {name: facts["bytes"] for name, facts in manifest.get(FILES, {}).items()}
+    tables = {name: UnreadTable(folder, name, sizes.get(f"{name}.parquet")) for name in TABLES}
+    return tables, manifest
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read ``trace.json``; see ``read`` for errors."""
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -71,13 +155,27 @@ def read(folder: Path) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     if version > SCHEMA_VERSION:
         msg = f"{path} has schema_version {version}; this version reads up to {SCHEMA_VERSION}"
         raise TraceFormatError(msg)
-    return {name: _read_table(folder, name) for name in TABLES}, manifest
+    return dict(manifest)
 
 
-def _read_table(folder: Path, name: str) -> pa.Table:
-    path = folder / f"{name}.parquet"
-    try:
-        return conform(name, pq.read_table(path))
-    except (OSError, ValueError, pa.ArrowException) as error:
-        msg = f"{path} is absent or damaged ({error}); read the original recording again"
-        raise TraceFormatError(msg) from error
+def is_intact(folder: Path, manifest: Mapping[str, Any]) -> bool:
+    """Say whether every byte of a saved Trace is as ``write`` wrote it."""
+    if manifest.get(CHECKSUM) != _checksum_of(manifest):
+        return False
+    return all(
+        _checksum(folder / name) == facts[CHECKSUM] for name, facts in manifest[FILES].items()
+    )
+
+
+def _checksum(path: Path) -> int:
+    total = 0
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            total = zlib.crc32(block, total)
+    return total
+
+
+def _checksum_of(manifest: Mapping[str, Any]) -> int:
+    """Return the checksum of a manifest's content; its formatting does not count."""
+    content = {key: value for key, value in manifest.items() if key != CHECKSUM}
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())

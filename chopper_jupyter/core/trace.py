@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chopper_jupyter.core import chrome_export, storage
-from chopper_jupyter.core.errors import unknown_name
+from chopper_jupyter.core.errors import TraceFormatError, unknown_name
 from chopper_jupyter.core.quality import Quality
 from chopper_jupyter.core.schema import LEVEL_COLUMNS, TABLES, conform, empty
 
@@ -93,6 +93,7 @@ class Trace:
     collectives: pa.Table
     info: TraceInfo = field(default_factory=TraceInfo)
     quality: Quality = field(default_factory=Quality)
+    unfiltered: pa.Table | None = None
 
     @classmethod
     def from_tables(
@@ -112,6 +113,11 @@ class Trace:
     def tables(self) -> dict[str, pa.Table]:
         """All tables by name."""
         return {name: getattr(self, name) for name in TABLES}
+
+    @property
+    def all_kernels(self) -> pa.Table:
+        """Kernels before any ``filter``: what ran before and beside those that were kept."""
+        return self.kernels if self.unfiltered is None else self.unfiltered
 
     @property
     def iterations(self) -> list[int]:
@@ -138,6 +144,8 @@ class Trace:
         -------
         Trace
             A new Trace; the counters and telemetry of the kept kernels and GPUs come along.
+            It remembers (but does not save) all kernels, so that overlap and launch overhead
+            stay what they were.
             Iterations chosen here count as measured, even if they were recorded as warm-up.
 
         Raises
@@ -165,11 +173,17 @@ class Trace:
         telemetry = self.telemetry
         if "gpu" in levels:
             telemetry = telemetry.filter(_matches(telemetry["gpu"], levels["gpu"]))
-        kept = replace(self, kernels=kernels, counters=counters, telemetry=telemetry)
+        kept = altered(
+            self,
+            kernels=kernels,
+            counters=counters,
+            telemetry=telemetry,
+            unfiltered=self.all_kernels,
+        )
         # Iterations that were asked for by number are wanted, warm-up or not.
         warmup = set() if "iteration" in levels else set(self.iterations[: self.info.warmup])
         left = len(warmup.intersection(kept.iterations))
-        return replace(kept, info=replace(self.info, warmup=left))
+        return altered(kept, info=replace(self.info, warmup=left))
 
     def save(self, path: str | Path) -> Path:
         """Write the Trace as a folder of Parquet files with a versioned manifest.
@@ -186,16 +200,50 @@ class Trace:
 
     @classmethod
     def open(cls, path: str | Path) -> Trace:
-        """Read a folder that ``save`` wrote.
+        """Open a folder that ``save`` wrote.
+
+        Each table is read when it is first used. The files may be replaced or removed
+        meanwhile; they stay open.
 
         Raises
         ------
         TraceFormatError
-            If the folder is not a saved Trace, is damaged, or of a newer version.
+            If the folder is not a saved Trace, is damaged, or of a newer version. Damage
+            inside of a table is found, and raised, when the table is first used.
         """
-        tables, manifest = storage.read(Path(path))
-        info = TraceInfo.from_dict(manifest.get("info", {}))
-        return cls(**tables, info=info, quality=Quality.from_dict(manifest.get("quality", {})))
+        folder = Path(path)
+        unread, manifest = storage.read(folder)
+        try:
+            info = TraceInfo.from_dict(manifest.get("info", {}))
+            quality = Quality.from_dict(manifest.get("quality", {}))
+        except (TypeError, AttributeError) as error:
+            msg = f"{folder / storage.MANIFEST} is damaged ({error!r})"
+            raise TraceFormatError(msg) from error
+        trace = object.__new__(cls)
+        vars(trace).update(info=info, quality=quality, _unread=unread)
+        return trace
+
+    if not TYPE_CHECKING:  # for a type checker, tables are always there
+
+        def __getattr__(self, name: str) -> pa.Table:
+            """Read a table that is still in its file; called for what is not there yet."""
+            unread = vars(self).get("_unread", {}).get(name)
+            if unread is None:
+                msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+                raise AttributeError(msg)
+            return vars(self).setdefault(name, unread.read())
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *TABLES})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all that a copy in another process needs: the tables, not their files."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def _rows(self, table: str) -> int:
+        """Count the rows of a table, without reading it."""
+        unread = vars(self).get("_unread", {}).get(table)
+        return int(vars(self).get(table, unread).num_rows)
 
     def export_chrome(self, path: str | Path) -> Path:
         """Write all ranks into one Chrome trace file that opens in Perfetto.
@@ -228,7 +276,7 @@ class Trace:
             title += " [simulated]"
         found = self.iterations
         counts = (
-            f"  {self.kernels.num_rows:,} kernels, {self.ops.num_rows:,} ops, "
+            f"  {self.kernels.num_rows:,} kernels, {self._rows('ops'):,} ops, "
             f"{len(found)} iterations"
         )
         if found:
@@ -237,6 +285,19 @@ class Trace:
         if self.info.missing_ranks:
             lines.append(f"  missing ranks: {', '.join(map(str, self.info.missing_ranks))}")
         return lines + [f"  {line}" for line in self.quality.lines()]
+
+
+def altered(trace: Trace, **changes: Any) -> Trace:
+    """Copy a Trace with other values of some fields; what is still in files stays there.
+
+    Examples
+    --------
+    >>> altered(Trace.from_tables({}), info=TraceInfo(name="x")).info.name
+    'x'
+    """
+    made = object.__new__(type(trace))
+    vars(made).update(vars(trace) | changes)
+    return made
 
 
 def _matches(column: pa.ChunkedArray, value: Any) -> pa.ChunkedArray:

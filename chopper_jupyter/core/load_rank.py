@@ -1,0 +1,185 @@
+"""Loads one rank: a pure function of its files, whose result can travel between processes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from chopper_jupyter.core.align.link import LinkedRank, link
+from chopper_jupyter.core.errors import TraceFormatError
+from chopper_jupyter.core.importers.kineto import read_rank
+from chopper_jupyter.core.quality import Quality
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from chopper_jupyter.core.events import RankEvents
+
+FACTS = "facts.json"
+TABLES = ("gpus", "spans", "ops", "kernels")
+LOST_SEGMENTS = "recorded segments that could not be read left out"
+
+
+@dataclass(frozen=True)
+class LoadedRank:
+    """One rank, imported and linked, and what is needed to join it with others.
+
+    Parameters
+    ----------
+    linked : LinkedRank
+        Its part of the tables.
+    source : str
+        Name of its (first) file.
+    rank, world_size : int or None
+        As the recording says; None if it does not.
+    fused : bool
+        True if several processes with several devices wrote into the file.
+    fingerprints : frozenset of str
+        Hashes of the times of what ran, one a device; equal ones are the same recording.
+    """
+
+    linked: LinkedRank
+    source: str = ""
+    rank: int | None = None
+    world_size: int | None = None
+    fused: bool = False
+    fingerprints: frozenset[str] = frozenset()
+
+
+def load_rank(paths: Sequence[Path]) -> LoadedRank:
+    """Import and link one rank.
+
+    Parameters
+    ----------
+    paths : sequence of pathlib.Path
+        The rank's trace file, or the segments of its recording in order.
+
+    Returns
+    -------
+    LoadedRank
+        A segment that cannot be read is left out and counted if another one can.
+
+    Raises
+    ------
+    TraceFormatError
+        If no file can be read, or a fusion of ranks cannot be told apart.
+    """
+    parts, failures = [], []
+    for path in paths:
+        try:
+            parts.append(read_rank(path))
+        except TraceFormatError as error:  # noqa: PERF203  a file is far slower than a try
+            failures.append(error)
+    if not parts:
+        raise failures[0]
+    events = _concatenate(parts)
+    if failures:
+        events = replace(events, repairs={**events.repairs, LOST_SEGMENTS: len(failures)})
+    return LoadedRank(
+        link(events),
+        events.source,
+        events.rank,
+        events.world_size,
+        fused=_is_fused(events),
+        fingerprints=frozenset(_fingerprints(events)),
+    )
+
+
+def _concatenate(parts: list[RankEvents]) -> RankEvents:
+    """Join the segments of one rank; their threads are the same where their numbers are."""
+    if len(parts) == 1:
+        return parts[0]
+    tables = {
+        name: pa.concat_tables([getattr(p, name) for p in parts]).unify_dictionaries()
+        for name in ("ranges", "launches", "device", "flows")
+    }
+    return replace(
+        parts[0],
+        **tables,
+        skipped=dict(sum((Counter(p.skipped) for p in parts), Counter())),
+        repairs=dict(sum((Counter(p.repairs) for p in parts), Counter())),
+        events_read=sum(p.events_read for p in parts),
+    )
+
+
+def _is_fused(events: RankEvents) -> bool:
+    devices = len(events.device["device"].unique())
+    return devices > 1 and len(events.launches["pid"].unique()) > 1
+
+
+def _fingerprints(events: RankEvents) -> set[str]:
+    """Hash the times of what ran, one hash a device; a fused file may repeat another's device."""
+    table = events.device if events.device.num_rows else events.ranges
+    if not table.num_rows:
+        return set()
+    start, dur = (table[column].to_numpy() for column in ("start_ns", "dur_ns"))
+    devices = table["device"].to_numpy() if events.device.num_rows else np.zeros(len(start))
+    found = set()
+    for device in np.unique(devices):
+        rows = np.flatnonzero(devices == device)
+        rows = rows[np.lexsort((dur[rows], start[rows]))]
+        digest = hashlib.sha1(usedforsecurity=False)
+        digest.update(start[rows].tobytes())
+        digest.update(dur[rows].tobytes())
+        found.add(digest.hexdigest())
+    return found
+
+
+def hand_over(loaded: LoadedRank, folder: Path) -> None:
+    """Write a loaded rank into a folder, for another process to ``take_over``.
+
+    Raises
+    ------
+    OSError
+        If there is no room.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in TABLES:
+        table = getattr(loaded.linked, name)
+        with (
+            pa.OSFile(str(folder / f"{name}.arrow"), "wb") as sink,
+            pa.ipc.new_file(sink, table.schema) as writer,
+        ):
+            writer.write_table(table)
+    facts = {
+        "device_kind": loaded.linked.device_kind,
+        "quality": loaded.linked.quality.to_dict(),
+        "source": loaded.source,
+        "rank": loaded.rank,
+        "world_size": loaded.world_size,
+        "fused": loaded.fused,
+        "fingerprints": sorted(loaded.fingerprints),
+    }
+    (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+
+
+def take_over(folder: Path) -> LoadedRank:
+    """Read what ``hand_over`` wrote; the folder may be removed afterwards.
+
+    The tables are mapped, not read: of a column that a join does not change, no copy is made.
+    """
+    facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    tables = {name: _mapped(folder / f"{name}.arrow") for name in TABLES}
+    quality = Quality.from_dict(facts["quality"])
+    return LoadedRank(
+        LinkedRank(**tables, quality=quality, device_kind=facts["device_kind"]),
+        facts["source"],
+        facts["rank"],
+        facts["world_size"],
+        fused=facts["fused"],
+        fingerprints=frozenset(facts["fingerprints"]),
+    )
+
+
+def _mapped(path: Path) -> pa.Table:
+    """Map a file that stays alive though removed; where that cannot be, read it."""
+    source = pa.memory_map(str(path)) if os.name == "posix" else pa.py_buffer(path.read_bytes())
+    return pa.ipc.open_file(source).read_all()
