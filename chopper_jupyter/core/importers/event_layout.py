@@ -36,7 +36,7 @@ RANGE, STACK, LAUNCH, ACTIVITY, FLOW, DROP, UNKNOWN = range(7)
 FLOW_START, FLOW_END, ODD = 10, 11, 12
 
 # How a field is read.
-TIME, INTEGER, TEXT, SHAPES, WORDS, DIMENSIONS = range(6)
+TIME, INTEGER, TEXT, RAW = range(4)
 
 _HOST = 1 << RANGE | 1 << STACK
 _ANY = _HOST | 1 << LAUNCH | 1 << ACTIVITY
@@ -52,13 +52,13 @@ FIELDS = np.array(
         (CORRELATION, C_CORRELATION, INTEGER, 1 << LAUNCH | 1 << ACTIVITY, -1),
         (SEQ, C_SEQ, INTEGER, _HOST, -1),
         (FWD, C_FWD, INTEGER, _HOST, -1),
-        (DIMS, C_DIMS, SHAPES, _HOST, DIMS_OLD),
-        (TYPES, C_TYPES, WORDS, _HOST, -1),
+        (DIMS, C_DIMS, RAW, _HOST, DIMS_OLD),
+        (TYPES, C_TYPES, RAW, _HOST, -1),
         (DEVICE, C_DEVICE, INTEGER, 1 << ACTIVITY, -1),
         (STREAM, C_STREAM, INTEGER, 1 << ACTIVITY, -1),
         (BYTES, C_BYTES, INTEGER, 1 << ACTIVITY, -1),
-        (GRID, C_GRID, DIMENSIONS, 1 << ACTIVITY, -1),
-        (BLOCK, C_BLOCK, DIMENSIONS, 1 << ACTIVITY, -1),
+        (GRID, C_GRID, RAW, 1 << ACTIVITY, -1),
+        (BLOCK, C_BLOCK, RAW, 1 << ACTIVITY, -1),
     ],
     np.int64,
 )

@@ -23,7 +23,6 @@ from chopper_jupyter.core.importers.event_layout import (
     C_TS,
     CAT,
     COLLECTIVE,
-    DIMENSIONS,
     DONE,
     DROP,
     DUR,
@@ -48,12 +47,11 @@ from chopper_jupyter.core.importers.event_layout import (
     TIME,
     TS,
     UNKNOWN,
-    WORDS,
 )
 from chopper_jupyter.core.importers.event_values import (
     read_field,
-    read_list,
     read_nanoseconds,
+    read_raw,
     read_text,
 )
 from chopper_jupyter.core.importers.json_scan import (
@@ -170,9 +168,7 @@ def _is(buf: Any, a: Any, b: Any, first: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _row(
-    table: Any, buf: Any, role: Any, at: Any, to: Any, kind: Any, row: Any, ok: Any, scratch: Any
-) -> Any:
+def _row(table: Any, buf: Any, role: Any, at: Any, to: Any, kind: Any, row: Any, ok: Any) -> Any:
     """Fill the row of one event; False if there was no room for its words.
 
     Loops over a list of fields instead of naming each: one call site compiles much faster.
@@ -198,9 +194,7 @@ def _row(
         elif how == TEXT:
             found = read_text(table, buf, slot, at, to, kind, ok)
         else:
-            found = read_list(
-                table, buf, slot, at, to, kind, ok, scratch, how != DIMENSIONS, how == WORDS
-            )
+            found = read_raw(table, buf, slot, at, to, kind)
         if found == FULL and how >= TEXT:
             return False
         row[column] = found
@@ -245,7 +239,6 @@ def scan(
     at, to = np.zeros(SLOTS, np.int64), np.zeros(SLOTS, np.int64)
     kind = np.zeros(SLOTS, np.int64)
     ok = np.ones(1, np.bool_)
-    scratch = np.zeros(1 << 16, np.uint8)
     known = len(roles)
     while True:
         i = blank(buf, i, end)
@@ -303,7 +296,7 @@ def scan(
                     last = drops.shape[1] - 1
                     drops[buf[at[PH] + 1], category if category >= 0 else last] += 1
             elif ok[0]:
-                if not _row(table, buf, FLOW if flow else role, at, to, kind, row, ok, scratch):
+                if not _row(table, buf, FLOW if flow else role, at, to, kind, row, ok):
                     return NO_WORDS, start
                 if ok[0]:
                     row[C_EVENT] = state[0]

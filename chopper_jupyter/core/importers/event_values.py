@@ -12,16 +12,10 @@ from numba import njit
 
 from chopper_jupyter.core.importers.event_layout import MAX_MICROSECONDS, NULL
 from chopper_jupyter.core.importers.json_scan import (
-    ARRAY,
-    BACKSLASH,
-    CLOSE_ARRAY,
-    COMMA,
     DOT,
     MINUS,
     NINE,
     NUMBER,
-    OPEN_ARRAY,
-    QUOTE,
     STRING,
     ZERO,
 )
@@ -90,61 +84,11 @@ def read_field(buf: Any, slot: Any, at: Any, to: Any, kind: Any, ok: Any) -> Any
 
 
 @njit(cache=True, nogil=True)
-def read_list(
-    table: Any, buf: Any, slot: Any, at: Any, to: Any, kind: Any, ok: Any, scratch: Any,
-    brackets: Any, words: Any,
-) -> Any:  # fmt: skip
-    """Code a list without its blanks; ``brackets`` says whether they stay and may nest.
-
-    Plain are integers and, with ``words``, ASCII strings without escapes: these read the same
-    after Python took them apart and wrote them again.
-    """
+def read_raw(table: Any, buf: Any, slot: Any, at: Any, to: Any, kind: Any) -> Any:
+    """Code a value as it is written; what it means is asked once for each distinct text."""
     if kind[slot] == 0:
         return NULL
-    if kind[slot] != ARRAY:
-        ok[0] = False
-        return NULL
-    n, depth, i, b = 0, 0, at[slot], to[slot]
-    if b - i > len(scratch):
-        ok[0] = False
-        return NULL
-    text = False
-    while i < b:
-        c = buf[i]
-        if text:
-            if c < 32 or c > 126 or c == BACKSLASH:
-                ok[0] = False
-                return NULL
-            text = c != QUOTE
-        elif c == QUOTE:
-            if not words:
-                ok[0] = False
-                return NULL
-            text = True
-        elif c in (32, 10, 13, 9):
-            i += 1
-            continue
-        elif c in (OPEN_ARRAY, CLOSE_ARRAY):
-            depth += 1 if c == OPEN_ARRAY else -1
-            if not brackets:
-                if depth > 1:
-                    ok[0] = False
-                    return NULL
-                i += 1
-                continue
-        elif c == MINUS:
-            if not ZERO < buf[i + 1] <= NINE:
-                ok[0] = False
-                return NULL
-        elif not (ZERO <= c <= NINE or c == COMMA):
-            ok[0] = False
-            return NULL
-        scratch[n] = c
-        n += 1
-        i += 1
-    if n == 0:
-        return NULL
-    return code(table, scratch, 0, n)
+    return code(table, buf, at[slot], to[slot])
 
 
 @njit(cache=True, nogil=True)

@@ -10,9 +10,13 @@ import pyarrow as pa
 
 from chopper_jupyter.core.events import DEVICE, FLOWS, LAUNCHES, RANGES
 from chopper_jupyter.core.importers import event_layout as scanner
+from chopper_jupyter.core.importers.json_stream import read_value
+from chopper_jupyter.core.importers.kineto_args import compact_json, dimensions
 from chopper_jupyter.core.importers.kineto_columns import SHIFTED, at_home, joined, table_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from chopper_jupyter.core.importers.kineto_events import EventReader
 
 Ints = npt.NDArray[np.int64]
@@ -74,7 +78,13 @@ KINDS = {
 }  # fmt: skip
 """Kind of a category; the remaining ones are runtime calls."""
 
-WORD_COLUMNS = ("input_shapes", "input_dtypes", "grid", "block")
+WORD_COLUMNS = {
+    "input_shapes": compact_json,
+    "input_dtypes": compact_json,
+    "grid": dimensions,
+    "block": dimensions,
+}
+"""Columns whose values are coded as they are written, and what makes their text of the value."""
 
 
 def split(rows: Ints) -> dict[str, Block]:
@@ -163,7 +173,8 @@ def _table(
         if field.name not in block:
             columns[field.name] = pa.nulls(len(block["event"]), field.type)
         elif field.name in WORD_COLUMNS:
-            columns[field.name] = _words(block.pop(field.name), texts)
+            raw = _words(block.pop(field.name), texts)
+            columns[field.name] = _meaning(raw, WORD_COLUMNS[field.name])
         elif field.name in SHIFTED:
             columns[field.name] = pa.array(block.pop(field.name) + reader.base_ns)
         else:
@@ -191,6 +202,17 @@ def _words(codes: npt.NDArray[Any], texts: list[str]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(
         pa.array(position, mask=position < 0),
         pa.array([texts[c] for c in found.tolist()], pa.string()),
+    )
+
+
+def _meaning(raw: pa.DictionaryArray, text_of: Callable[[Any], str | None]) -> pa.DictionaryArray:
+    """Replace each distinct written value by its text; different spellings may mean the same."""
+    texts = [text_of(read_value(word)) for word in raw.dictionary.to_pylist()]
+    words = {text: i for i, text in enumerate(dict.fromkeys(t for t in texts if t is not None))}
+    to = np.array([*(-1 if t is None else words[t] for t in texts), -1], np.int32)
+    index = to[np.asarray(raw.indices.fill_null(-1))]
+    return pa.DictionaryArray.from_arrays(
+        pa.array(index, mask=index < 0), pa.array(list(words), pa.string())
     )
 
 

@@ -156,3 +156,11 @@ def utf8(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise NotPlain from error
+
+
+def read_value(text: str) -> Any:
+    """Decode one JSON value; raise NotPlain where Python refuses what the grammar allows."""
+    try:
+        return DECODER.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise NotPlain from error

@@ -44,8 +44,8 @@ def range_columns(args: dict[str, Any]) -> tuple[Any, ...]:
     return (
         seq,
         as_int(args.get("Fwd thread id")),
-        _json(args.get("Input Dims", args.get("Input dims"))),
-        _json(args.get("Input type")),
+        compact_json(args.get("Input Dims", args.get("Input dims"))),
+        compact_json(args.get("Input type")),
         *collective_columns(args),
     )
 
@@ -53,8 +53,8 @@ def range_columns(args: dict[str, Any]) -> tuple[Any, ...]:
 def device_columns(args: dict[str, Any]) -> tuple[Any, ...]:
     """Return grid, block, bytes and the four collective columns of a device activity."""
     return (
-        _dims(args.get("grid")),
-        _dims(args.get("block")),
+        dimensions(args.get("grid")),
+        dimensions(args.get("block")),
         as_int(args.get("bytes")),
         *collective_columns(args),
     )
@@ -75,9 +75,11 @@ def collective_columns(
     return name, None if group is None else str(group), as_int(args.get("Seq")), message
 
 
-def _json(value: Any) -> str | None:
+def compact_json(value: Any) -> str | None:
+    """Write a value as JSON without blanks; None for null."""
     return None if value is None else json.dumps(value, separators=(",", ":"))
 
 
-def _dims(value: Any) -> str | None:
+def dimensions(value: Any) -> str | None:
+    """Write grid or block dimensions as x,y,z; None for what is no list."""
     return ",".join(map(str, value)) if isinstance(value, list) and value else None

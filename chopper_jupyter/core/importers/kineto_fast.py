@@ -17,7 +17,6 @@ from chopper_jupyter.core.importers import fast_columns, word_table
 from chopper_jupyter.core.importers.event_scan import scan
 from chopper_jupyter.core.importers.json_events import (
     CUT_SHORT,
-    DECODER,
     Document,
     salvage_events,
 )
@@ -25,6 +24,7 @@ from chopper_jupyter.core.importers.json_stream import (
     NotPlain,
     blocks,
     check_utf8,
+    read_value,
     split_head,
     utf8,
     values_before,
@@ -191,7 +191,7 @@ class _State:
             for name, columns in fast_columns.split(rows[: self.state[1]]).items():
                 self.result.blocks.setdefault(name, []).append(columns)
             for number, start, end in odd[: self.state[2]].tolist():
-                self.result.odd.append((number, _decode(data[start:end])))
+                self.result.odd.append((number, read_value(utf8(data[start:end]))))
             at = position
             if ended == layout.NO_WORDS:
                 self.table = word_table.grown(self.table, 1 << 16)
@@ -206,10 +206,3 @@ class _State:
              int(self.drops[ph, category]))
             for ph, category in np.argwhere(self.drops).tolist()
         ]  # fmt: skip
-
-
-def _decode(text: bytes) -> Any:
-    try:
-        return DECODER.decode(text.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise NotPlain from error
