@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from chopper_jupyter.collect.profile import profile
     from chopper_jupyter.core.analysis.breakdown import breakdown
+    from chopper_jupyter.core.analysis.launch_overhead import launch_overhead
+    from chopper_jupyter.core.analysis.overlap import overlap
     from chopper_jupyter.core.analysis.summary import summarize
     from chopper_jupyter.core.errors import ChopperError
     from chopper_jupyter.core.read import read_trace
@@ -27,6 +29,8 @@ __all__ = [
     "Explorer",
     "Trace",
     "breakdown",
+    "launch_overhead",
+    "overlap",
     "profile",
     "read_trace",
     "summarize",
@@ -37,6 +41,8 @@ _HOMES = {
     "Explorer": "widgets.explorer",
     "Trace": "core.trace",
     "breakdown": "core.analysis.breakdown",
+    "launch_overhead": "core.analysis.launch_overhead",
+    "overlap": "core.analysis.overlap",
     "profile": "collect.profile",
     "read_trace": "core.read",
     "summarize": "core.analysis.summary",

@@ -20,6 +20,8 @@ PUBLIC = [
     "Explorer",
     "Trace",
     "breakdown",
+    "launch_overhead",
+    "overlap",
     "profile",
     "read_trace",
     "summarize",

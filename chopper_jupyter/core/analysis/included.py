@@ -44,6 +44,8 @@ class Included:
         Kernels left out because they lie in no iteration.
     everything : bool
         True if kernels that lie in no iteration are covered as well.
+    mask : pyarrow.ChunkedArray or None
+        Which rows of ``trace.kernels`` are covered; None if all are.
     """
 
     kernels: pa.Table
@@ -52,6 +54,7 @@ class Included:
     warmup: int
     outside: int
     everything: bool = False
+    mask: pa.ChunkedArray | None = None
 
     @property
     def instances(self) -> int:
@@ -115,13 +118,13 @@ def included(trace: Trace, include: Include = "measured") -> Included:
     every = trace.iterations
     taken = every if include == "all" else trace.measured_iterations
     kernels = trace.kernels.select(COLUMNS)  # a filter copies, and strings are slow to copy
-    outside = 0
+    outside, mask = 0, None
     if taken and include == "measured":
         outside = kernels["iteration"].null_count
         if outside or len(taken) < len(every):
-            wanted = pa.array(taken, pa.int32())
-            kernels = kernels.filter(pc.is_in(kernels["iteration"], wanted))
+            mask = pc.is_in(kernels["iteration"], pa.array(taken, pa.int32()))
+            kernels = kernels.filter(mask)
     gpus = sorted(pc.unique(kernels["gpu"]).to_pylist())
     everything = bool(kernels["iteration"].null_count)
     warmup = len(every) - len(taken)
-    return Included(kernels, tuple(taken), tuple(gpus), warmup, outside, everything)
+    return Included(kernels, tuple(taken), tuple(gpus), warmup, outside, everything, mask)

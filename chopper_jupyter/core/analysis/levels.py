@@ -18,7 +18,7 @@ from chopper_jupyter.core.trace import FILTER_COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-KEY_COLUMNS = {**FILTER_COLUMNS, "module": "module"}
+KEY_COLUMNS = {**FILTER_COLUMNS, "module": "module", "collective": "collective"}
 """What answers can be grouped by: the levels, and further columns; each with its column."""
 
 _FIXED = {"phase": PHASES, "kind": KERNEL_KINDS, "family": FAMILIES}
@@ -53,13 +53,11 @@ def encode(kernels: pa.Table, name: str) -> Key:
     modules as the forward pass meets them, ops and kernels by total time, longest first.
     """
     raw, found = _dictionary(kernels[KEY_COLUMNS[name]])
-    present = np.bincount(raw[raw >= 0], minlength=len(found)) > 0
-    values = [v for v, there in zip(found, present.tolist(), strict=True) if there]
-    renumber = np.append(np.cumsum(present) - 1, -1)  # the last entry serves code -1: null
-    order = _reading_order(kernels, name, values, renumber[raw])
-    rank = np.full(len(values) + 1, -1, np.int32)
+    present = np.bincount(raw + 1, minlength=len(found) + 1)[1:] > 0
+    order = [i for i in _reading_order(kernels, name, found, raw) if present[i]]
+    rank = np.full(len(found) + 1, -1, np.int32)  # the last entry serves code -1: null
     rank[order] = np.arange(len(order), dtype=np.int32)
-    return Key(name, tuple(values[i] for i in order), rank[renumber[raw]])
+    return Key(name, tuple(found[i] for i in order), rank[raw])
 
 
 def natural(text: str) -> tuple[Any, ...]:
@@ -128,5 +126,6 @@ def _earliest(start: Ints, codes: npt.NDArray[Any], count: int) -> Ints:
 
 
 def _is(column: pa.ChunkedArray, value: str) -> npt.NDArray[np.bool_]:
-    same = pc.fill_null(pc.equal(column, value), fill_value=False)
-    return np.asarray(same.to_numpy(), bool)
+    codes, found = _dictionary(column)
+    at = found.index(value) if value in found else len(found)
+    return np.asarray(codes == at, bool)

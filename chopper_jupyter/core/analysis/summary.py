@@ -47,7 +47,7 @@ def summarize(
         The trace; restrict it by ``trace.filter`` first.
     by : str or iterable of str, optional
         Any of ``gpu``, ``iteration``, ``phase``, ``layer``, ``op``, ``kernel``, and ``kind``,
-        ``family``, ``stream``, ``module``. Nothing gives one row.
+        ``family``, ``stream``, ``module``, ``collective``. Nothing gives one row.
     metrics : sequence of str, optional
         Names from the table of metrics; by default time, share, kernels, mean duration and
         overlap, as far as the recording holds them.
