@@ -59,7 +59,7 @@ $(ENV): pyproject.toml .ci/constraints.txt | $(FRONT_END)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and \
 	  "Python 3.10 or newer is needed; name one with make PYTHON=...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c .ci/constraints.txt -e '.[collect,dev]'
+	$(BIN)/python -m pip install --quiet -c .ci/constraints.txt -e '.[collect,dev,fast]'
 	@touch $@
 
 $(FRONT_END): $(NODE_MODULES) $(JS_SOURCES)
