@@ -206,7 +206,9 @@ def llama_trace(gpus: int = 8, iterations: int = 5, layers: int = 32, seed: int 
                 for layer in range(layers):
                     for op, family in FAMILY_OF_OP.items():
                         scale = {"gemm": 900, "attention": 600}.get(family, 60)
-                        dur = int(scale * 1000 * rng.normal(1, 0.03) * (2 if phase == "backward" else 1))
+                        dur = int(
+                            scale * 1000 * rng.normal(1, 0.03) * (2 if phase == "backward" else 1)
+                        )
                         dur = int(dur * (1.08 if gpu == gpus - 1 and gpus > 1 else 1))
                         idle = int(rng.exponential(800))
                         clock += idle
