@@ -54,13 +54,16 @@ class LoadedRank:
     fingerprints: frozenset[str] = frozenset()
 
 
-def load_rank(paths: Sequence[Path]) -> LoadedRank:
+def load_rank(paths: Sequence[Path], *, more_text: int = 0) -> LoadedRank:
     """Import and link one rank.
 
     Parameters
     ----------
     paths : sequence of pathlib.Path
         The rank's trace file, or the segments of its recording in order.
+    more_text : int, optional
+        Bytes of text of the other ranks that this process loads, which decide with what it
+        reads them, never what it finds.
 
     Returns
     -------
@@ -75,7 +78,7 @@ def load_rank(paths: Sequence[Path]) -> LoadedRank:
     parts, failures = [], []
     for path in paths:
         try:
-            parts.append(read_rank(path))
+            parts.append(read_rank(path, more_text=more_text))
         except TraceFormatError as error:  # noqa: PERF203  a file is far slower than a try
             failures.append(error)
     if not parts:

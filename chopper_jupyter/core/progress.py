@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 PATIENCE_S = 2.0
 """What takes no longer than this shows no bar."""
 
-TICK_S = 0.5
+TICK_S = 1.0
+"""Time between two states of the bar; notebooks run without a front end keep every one."""
+
 FIRST_USE = "preparing the reader, once per machine"
 
 
@@ -90,8 +92,8 @@ def progress_of(total_bytes: int, ranks: int, *, show: bool | None) -> Iterator[
         yield Progress(ranks)
         return
     with _Bar(
-        total=total_bytes, unit="B", unit_scale=True, delay=patience, leave=False, miniters=0,
-        desc=f"0 of {ranks} ranks", file=sys.stderr, dynamic_ncols=True,
+        total=total_bytes, unit="B", unit_scale=True, desc=f"0 of {ranks} ranks", file=sys.stderr,
+        delay=patience, mininterval=TICK_S, miniters=0, dynamic_ncols=True, leave=False,
     ) as bar:  # fmt: skip
         progress = Progress(ranks, bar)
         with _ticking(progress):

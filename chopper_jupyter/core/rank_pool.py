@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
     Job = Sequence[Path]  # the files of one rank
 
-PLAIN_PACE = 20e6
-COMPILED_PACE = 100e6
+PLAIN_PACE = 5e6
+COMPILED_PACE = 50e6
 """Bytes of text that one process loads in a second, roughly, without and with the scanner."""
 
-WORTH_A_POOL_S = 4.0
+WORTH_A_POOL_S = 8.0
 """Expected time of one process from which several are started; each needs a second to start."""
 
 MEMORY_PER_TEXT = 2
@@ -76,13 +76,14 @@ def load_all(jobs: Sequence[Job], workers: int | None, progress: Progress) -> li
     sizes = [sum(text_size(path) for path in job) for job in jobs]
     if workers is None:
         workers = workers_worth_it(sizes)
-    workers = min(workers, len(jobs))
-    if max(sizes, default=0) >= WORTH_COMPILING and not is_prepared():
+    workers = min(workers, len(jobs)) if _can_start() else 1
+    each = sum(sizes) // max(workers, 1)
+    if each >= WORTH_COMPILING and not is_prepared():
         progress.preparing()
-    done = _pooled(jobs, sizes, workers, progress) if workers > 1 and _can_start() else {}
+    done = _pooled(jobs, sizes, workers, progress) if workers > 1 else {}
     for number, job in enumerate(jobs):
         if number not in done:
-            done[number] = _load_here(job)
+            done[number] = _load_here(job, each)
             progress.rank_done(file_size(job))
     return [done[number] for number in range(len(jobs))]
 
@@ -105,12 +106,9 @@ def workers_worth_it(text_sizes: Sequence[int]) -> int:
     >>> workers_worth_it([10_000] * 64)
     1
     """
-    compiled = importlib.util.find_spec("numba") is not None
-    expected_s = sum(
-        size / (COMPILED_PACE if compiled and size >= WORTH_COMPILING else PLAIN_PACE)
-        for size in text_sizes
-    )
-    if expected_s < WORTH_A_POOL_S:
+    total = sum(text_sizes)
+    compiled = total >= WORTH_COMPILING and importlib.util.find_spec("numba") is not None
+    if total < WORTH_A_POOL_S * (COMPILED_PACE if compiled else PLAIN_PACE):
         return 1
     room = psutil.virtual_memory().available // (MEMORY_PER_TEXT * max(text_sizes))
     return max(min(_processors(), int(room)), 1)
@@ -127,9 +125,9 @@ def _can_start() -> bool:
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
-def _load_here(job: Job) -> Outcome:
+def _load_here(job: Job, more_text: int) -> Outcome:
     try:
-        return Outcome(tuple(job), load_rank(job))
+        return Outcome(tuple(job), load_rank(job, more_text=more_text))
     except Exception as error:  # noqa: BLE001  the caller decides if the others are enough
         return Outcome(tuple(job), error=error)
 
@@ -145,7 +143,7 @@ def _pooled(
             tempfile.TemporaryDirectory(prefix="chopper_jupyter-", ignore_cleanup_errors=True)
         )
         threads = stack.enter_context(ThreadPoolExecutor(workers))
-        team = _Team(Path(folder))
+        team = _Team(Path(folder), sum(sizes) // workers)
         stack.callback(team.end)
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
         running = {threads.submit(team.load, jobs[n], n): n for n in order}
@@ -160,8 +158,8 @@ def _pooled(
 class _Team:
     """Worker processes, started when needed, each used for one rank after another."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, text_each: int) -> None:
+        self._folder, self._text_each = folder, text_each
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._all: list[_Worker] = []
@@ -173,7 +171,9 @@ class _Team:
         if worker is None:
             return None
         into = self._folder / f"rank_{number}"
-        said = worker.ask({"paths": [str(path) for path in job], "into": str(into)})
+        paths = [str(path) for path in job]
+        task = {"paths": paths, "into": str(into), "more_text": self._text_each}
+        said = worker.ask(task)
         if said is None:
             why = f"its process {worker.end()}"
             msg = f"{_names(job)} could not be read: {why}; is there enough memory?"
@@ -213,7 +213,6 @@ class _Worker:
     """One process of ``rank_worker`` and the lines to and from it."""
 
     def __init__(self, log: Path) -> None:
-        self._killed = False
         with log.open("wb") as errors_go:
             self._process = subprocess.Popen(  # noqa: S603  this very Python and package
                 [sys.executable, "-c", rank_worker.COMMAND, json.dumps(sys.path)],

@@ -53,7 +53,8 @@ def answer(task: dict[str, Any]) -> dict[str, Any]:
         where the rank is fine and its tables could not be written.
     """
     try:
-        loaded = load_rank([Path(path) for path in task["paths"]])
+        paths = [Path(path) for path in task["paths"]]
+        loaded = load_rank(paths, more_text=task.get("more_text", 0))
     except Exception as error:  # noqa: BLE001  whatever is wrong with one rank, others go on
         return {"error": type(error).__name__, "message": str(error)}
     try:

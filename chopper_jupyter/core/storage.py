@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MANIFEST = "trace.json"
-FILES = "files"
-CHECKSUM = "checksum"
+FILES, SIZE, CHECKSUM = "files", "bytes", "checksum"
 BLOCK = 4 << 20
 
 _DELTA = {
@@ -34,7 +33,9 @@ _DELTA = {
 class UnreadTable:
     """A table that stays in its file until it is asked for.
 
-    The file is open from the beginning: it may be replaced or removed meanwhile.
+    The file is open from the beginning: it may be replaced or removed meanwhile. It is not
+    memory-mapped: the columns are compressed, so nothing would be gained, and a mapped file
+    that somebody cuts short kills the process.
 
     Parameters
     ----------
@@ -42,8 +43,8 @@ class UnreadTable:
         A saved Trace.
     name : str
         The table.
-    size : int or None
-        Bytes that the file should have, if known.
+    facts : mapping
+        What the manifest says of the file: its size and checksum, if anything.
 
     Raises
     ------
@@ -51,22 +52,20 @@ class UnreadTable:
         If the file is absent, has another size, or holds no such table.
     """
 
-    def __init__(self, folder: Path, name: str, size: int | None = None) -> None:
-        self._path, self._name = folder / f"{name}.parquet", name
+    def __init__(self, folder: Path, name: str, facts: Mapping[str, Any]) -> None:
+        self._path, self._name, self._facts = folder / f"{name}.parquet", name, facts
         self._lock = threading.Lock()
         self._table: pa.Table | None = None
         try:
-            found = self._path.stat().st_size
-            if size is not None and found != size:
-                msg = f"{found} bytes instead of {size}"
-                raise OSError(msg)  # noqa: TRY301  told like what Arrow raises
-            self._file = pq.ParquetFile(self._path, page_checksum_verification=True)
+            self._source = pa.OSFile(str(self._path))
+            self._check_size()
+            self._file = pq.ParquetFile(self._source)
             conform(name, self._file.schema_arrow.empty_table())
             self.num_rows = int(self._file.metadata.num_rows)
-            if os.name != "posix":
-                self.read()  # an open file could be neither replaced nor removed there
         except (OSError, ValueError, pa.ArrowException) as error:
             raise self._damaged(error) from error
+        if os.name != "posix":
+            self.read()  # an open file could be neither replaced nor removed there
 
     def read(self) -> pa.Table:
         """Return the table; read once.
@@ -79,11 +78,25 @@ class UnreadTable:
         with self._lock:
             if self._table is None:
                 try:
+                    self._check_content()
                     self._table = conform(self._name, self._file.read())
                 except (OSError, ValueError, pa.ArrowException) as error:
                     raise self._damaged(error) from error
-                self._file.close()
+                self._source.close()
             return self._table
+
+    def _check_size(self) -> None:
+        found, expected = self._source.size(), self._facts.get(SIZE)
+        if expected is not None and found != expected:
+            msg = f"{found} bytes instead of {expected}"
+            raise OSError(msg)
+
+    def _check_content(self) -> None:
+        self._source.seek(0)
+        expected = self._facts.get(CHECKSUM)
+        if expected is not None and _checksum(self._source) != expected:
+            msg = "its checksum is wrong"
+            raise OSError(msg)
 
     def _damaged(self, error: Exception) -> TraceFormatError:
         return TraceFormatError(
@@ -114,9 +127,8 @@ def write(folder: Path, tables: Mapping[str, pa.Table], manifest: Mapping[str, A
             compression="zstd",
             use_dictionary=[c for c in table.column_names if c not in delta],
             column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED") or None,
-            write_page_checksum=True,
         )
-        files[path.name] = {"bytes": partial.stat().st_size, CHECKSUM: _checksum(partial)}
+        files[path.name] = {SIZE: partial.stat().st_size, CHECKSUM: _checksum_at(partial)}
         os.replace(partial, path)  # noqa: PTH105  atomic on every platform
     whole = {"schema_version": SCHEMA_VERSION, **manifest, FILES: files}
     whole[CHECKSUM] = _checksum_of(whole)
@@ -135,8 +147,8 @@ def read(folder: Path) -> tuple[dict[str, UnreadTable], dict[str, Any]]:
         of a table shows when it is read.
     """
     manifest = read_manifest(folder)
-    sizes = {name: facts["bytes"] for name, facts in manifest.get(FILES, {}).items()}
-    tables = {name: UnreadTable(folder, name, sizes.get(f"{name}.parquet")) for name in TABLES}
+    files = manifest.get(FILES, {})  # older versions wrote none
+    tables = {name: UnreadTable(folder, name, files.get(f"{name}.parquet", {})) for name in TABLES}
     return tables, manifest
 
 
@@ -146,10 +158,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         version = int(manifest["schema_version"])
+        for facts in manifest.get(FILES, {}).values():
+            int(facts[SIZE]), int(facts[CHECKSUM])
     except FileNotFoundError as error:
         msg = f"{folder} is not a saved Trace: it has no {MANIFEST}"
         raise TraceFormatError(msg) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         msg = f"{path} is damaged ({error!r}); read the original recording again"
         raise TraceFormatError(msg) from error
     if version > SCHEMA_VERSION:
@@ -163,15 +177,19 @@ def is_intact(folder: Path, manifest: Mapping[str, Any]) -> bool:
     if manifest.get(CHECKSUM) != _checksum_of(manifest):
         return False
     return all(
-        _checksum(folder / name) == facts[CHECKSUM] for name, facts in manifest[FILES].items()
+        _checksum_at(folder / name) == facts[CHECKSUM] for name, facts in manifest[FILES].items()
     )
 
 
-def _checksum(path: Path) -> int:
-    total = 0
+def _checksum_at(path: Path) -> int:
     with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            total = zlib.crc32(block, total)
+        return _checksum(file)
+
+
+def _checksum(file: Any) -> int:
+    total = 0
+    while block := file.read(BLOCK):
+        total = zlib.crc32(block, total)
     return total
 
 

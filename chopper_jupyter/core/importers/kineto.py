@@ -20,7 +20,7 @@ TYPICAL_RATIO = 14
 """How much larger a trace is than its gzip file."""
 
 
-def read_rank(path: str | Path) -> RankEvents:
+def read_rank(path: str | Path, *, more_text: int = 0) -> RankEvents:
     """Read one rank's trace file, ``.json`` or gzip, into event columns.
 
     Large files go through a compiled scanner where numba is installed (the extra ``fast``);
@@ -30,6 +30,9 @@ def read_rank(path: str | Path) -> RankEvents:
     ----------
     path : str or pathlib.Path
         A file that ``torch.profiler`` exported, or a bare list of such events.
+    more_text : int, optional
+        Bytes of text of the other files that this process reads: many small ones are worth
+        the compiled scanner too.
 
     Returns
     -------
@@ -42,7 +45,7 @@ def read_rank(path: str | Path) -> RankEvents:
         If the file holds no trace events.
     """
     path = Path(path)
-    if _text_size(path) >= WORTH_COMPILING and importlib.util.find_spec("numba"):
+    if _text_size(path) + more_text >= WORTH_COMPILING and importlib.util.find_spec("numba"):
         from chopper_jupyter.core.importers import kineto_fast  # noqa: PLC0415  loads numba
 
         try:
