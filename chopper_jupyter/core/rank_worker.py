@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,12 +28,21 @@ COMMAND = (
 READY = {"ready": True}
 
 
+class _WithoutPandas(MetaPathFinder):
+    """Hides pandas from Arrow, which imports it to make an array: longer than a small rank."""
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname, name=fullname)
+
+
 def main() -> None:
     """Load what each line of the standard input asks for, until there is no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who interrupts the parent ends this process too
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # nothing that is printed by chance may look like an answer
     pa.set_cpu_count(1)  # there are as many processes as processors
+    sys.meta_path.insert(0, _WithoutPandas())
     _say(answers, READY)
     for line in sys.stdin:
         _say(answers, answer(json.loads(line)))
