@@ -194,13 +194,14 @@ def test_kernels_without_a_launch_of_their_own_are_null_and_counted():
 
 
 def test_the_first_kernel_has_no_previous_one_in_the_paper():
-    table = launch_overhead(sequence(kernel(0, 10, -5)), method="chopper")
+    other = kernel(30, 40, 20, gpu=1)
+    table = launch_overhead(sequence(kernel(0, 10, -5), other), method="chopper")
     assert table["measured"].tolist() == [0]
-    assert table.attrs["counts"]["without_previous"] == 1
+    assert table.attrs["counts"]["without_previous"] == 2
 
 
 def test_clocks_that_disagree_are_counted_and_give_no_negative_time():
-    table = launch_overhead(sequence(kernel(0, 10, -5), kernel(15, 20, 17)))
+    table = launch_overhead(sequence(kernel(0, 10, 0), kernel(15, 20, 17)))
     assert table[TIMES].iloc[0].tolist() == [5, 0, 5]
     assert table.attrs["counts"]["started_before_launch"] == 1
 
@@ -212,6 +213,14 @@ def test_what_ran_before_counts_also_if_it_was_warm_up():
         table = launch_overhead(trace, method=method)
         assert table[TIMES].iloc[0].tolist() == [2, 4, 6]
     assert table.attrs["included"] == "iteration 1 (1 warm-up left out)"
+
+
+def test_a_filtered_trace_leaves_out_warm_up_too():
+    times = [(0, 10, -5), (16, 20, 12), (27, 30, 26), (34, 40, 30)]
+    rows = [kernel(*t, iteration=i // 2, op="ab"[i % 2]) for i, t in enumerate(times)]
+    trace = timed_trace(with_measures([{"gpu": 0, "kind": "compute"} | r for r in rows]), warmup=1)
+    for op, want in (("a", [6, 1, 7]), ("b", [0, 4, 4])):
+        assert launch_overhead(trace.filter(op=op))[TIMES].iloc[0].tolist() == want
 
 
 def test_columns_say_their_units():

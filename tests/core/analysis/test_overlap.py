@@ -107,6 +107,28 @@ def test_clocks_that_started_long_ago_are_exact(rows, shift, by):
     compare(overlap(timed_trace(rows), by, include="all"), mine, rows, by)
 
 
+def test_instances_over_centuries_do_not_run_into_each_other():
+    rows = [
+        kernel(i * 2**59 + start, i * 2**59 + end, iteration=i, idle_ns=0)
+        for i in range(8)
+        for start, end in ((0, 10), (5, 20))
+    ]
+    assert overlap(timed_trace(rows))["compute_ns"].tolist() == [8 * 20]
+
+
+def test_instances_that_differ_in_many_names_stay_apart():
+    names = ("layer", "op", "module", "name", "collective")
+    rows = [
+        kernel(10 * i, 10 * i + 5, gpu=gpu, iteration=i, micro_batch=i, stream=i)
+        | dict.fromkeys(names, f"no. {i}")
+        for gpu in (0, 1)
+        for i in range(255)  # with null 256: eight such columns fill the 64 bits of a number
+    ]
+    table = overlap(timed_trace(rows), ["kernel", "stream", "module", "collective"])
+    assert set(table["compute_ns"]) == {2 * 5}
+    assert len(table) == 255
+
+
 @given(timed_rows(1), INSTANCE_KEYS)
 def test_rows_add_up_to_the_whole_exactly(rows, by):
     trace = timed_trace(rows)
