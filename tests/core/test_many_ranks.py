@@ -79,6 +79,21 @@ def test_the_temporary_files_of_processes_are_removed(tmp_path, monkeypatch):
     assert psutil.Process().children() == []
 
 
+def test_the_reader_is_chosen_by_all_the_text_however_many_read_it(tmp_path, monkeypatch):
+    folder = write_ranks(tmp_path / "ranks")
+    seen = []
+    ask, load = rank_pool._Worker.ask, rank_pool.load_rank
+    monkeypatch.setattr(
+        rank_pool._Worker, "ask", lambda w, t: seen.append(t["more_text"]) or ask(w, t)
+    )
+    monkeypatch.setattr(
+        rank_pool, "load_rank", lambda p, more_text: seen.append(more_text) or load(p)
+    )
+    for workers in (1, 2):
+        read_trace(folder, workers=workers)
+    assert seen == [sum(path.stat().st_size for path in folder.iterdir())] * 8
+
+
 SCRIPT = """
 import sys, chopper_jupyter as cj
 trace = cj.read_trace(sys.argv[1], workers=2)
