@@ -77,13 +77,13 @@ def load_all(jobs: Sequence[Job], workers: int | None, progress: Progress) -> li
     if workers is None:
         workers = workers_worth_it(sizes)
     workers = min(workers, len(jobs)) if _can_start() else 1
-    each = sum(sizes) // max(workers, 1)
-    if each >= WORTH_COMPILING and not is_prepared():
+    total = sum(sizes)  # not of each worker: how many there are must not matter
+    if total >= WORTH_COMPILING and not is_prepared():
         progress.preparing()
     done = _pooled(jobs, sizes, workers, progress) if workers > 1 else {}
     for number, job in enumerate(jobs):
         if number not in done:
-            done[number] = _load_here(job, each)
+            done[number] = _load_here(job, total)
             progress.rank_done(file_size(job))
     return [done[number] for number in range(len(jobs))]
 
@@ -143,7 +143,7 @@ def _pooled(
             tempfile.TemporaryDirectory(prefix="chopper_jupyter-", ignore_cleanup_errors=True)
         )
         threads = stack.enter_context(ThreadPoolExecutor(workers))
-        team = _Team(Path(folder), sum(sizes) // workers)
+        team = _Team(Path(folder), sum(sizes))
         stack.callback(team.end)
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
         running = {threads.submit(team.load, jobs[n], n): n for n in order}
@@ -158,8 +158,8 @@ def _pooled(
 class _Team:
     """Worker processes, started when needed, each used for one rank after another."""
 
-    def __init__(self, folder: Path, text_each: int) -> None:
-        self._folder, self._text_each = folder, text_each
+    def __init__(self, folder: Path, total_text: int) -> None:
+        self._folder, self._total_text = folder, total_text
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._all: list[_Worker] = []
@@ -172,7 +172,7 @@ class _Team:
             return None
         into = self._folder / f"rank_{number}"
         paths = [str(path) for path in job]
-        task = {"paths": paths, "into": str(into), "more_text": self._text_each}
+        task = {"paths": paths, "into": str(into), "more_text": self._total_text}
         said = worker.ask(task)
         if said is None:
             why = f"its process {worker.end()}"
