@@ -14,7 +14,12 @@ settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(items):
-    """Skip, and say so, what needs real traces where there are none."""
+    """Skip, and say so, what needs real traces where there are none; drive browsers last.
+
+    Playwright leaves an event loop running as long as its browser is open, and IPython, in the
+    tests of the magic, behaves differently under one.
+    """
+    items.sort(key=lambda item: Path(__file__).with_name("browser") in item.path.parents)
     if os.environ.get("CHOPPER_REAL_DATA"):
         return
     skip = pytest.mark.skip(reason="CHOPPER_REAL_DATA names no folder with real traces")
