@@ -31,8 +31,7 @@ demo: $(ENV)  ## profile a training cell headlessly; writes demo/
 test: $(ENV) check  ## check, then run every test; sets up all it needs
 	cd js && npm test
 	.ci/chromium
-	$(BIN)/python -m pytest -m "not browser"
-	$(BIN)/python -m pytest -m browser  # apart: playwright leaves an event loop running
+	$(BIN)/python -m pytest
 
 lab: $(ENV)  ## open the example notebooks in JupyterLab
 	$(BIN)/jupyter trust $(NOTEBOOKS)
