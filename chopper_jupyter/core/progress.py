@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from tqdm.std import tqdm
 
+from chopper_jupyter.core.listening import front_end_listens
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -118,8 +120,11 @@ def _ticking(progress: Progress) -> Iterator[None]:
 
 
 def _someone_watches() -> bool:
-    """Say whether the standard error stream is a terminal or a notebook's output."""
+    """Say whether the standard error stream is a terminal or the output of a live notebook.
+
+    A notebook executed by a program would only keep the line.
+    """
     stream = sys.stderr
     if type(stream).__module__.partition(".")[0] == "ipykernel":
-        return True
+        return front_end_listens()
     return stream is not None and stream.isatty()

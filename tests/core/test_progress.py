@@ -151,16 +151,23 @@ NOTEBOOK = """
 import chopper_jupyter as cj
 from chopper_jupyter.core import progress
 progress.PATIENCE_S = 0.0
-trace = cj.read_trace({folder!r})
+trace = cj.read_trace({folder!r}, progress={shown})
 """
 
 
-def test_a_notebook_gets_text_and_no_widget(ranks):
-    code = NOTEBOOK.format(folder=str(ranks))
+def outputs_of(folder, shown):
+    code = NOTEBOOK.format(folder=str(folder), shown=shown)
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     NotebookClient(notebook, kernel_name="python3").execute()
-    kinds = {(o.output_type, o.get("name")) for o in notebook.cells[0].outputs}
-    assert kinds == {("stream", "stderr")}
     assert "widgets" not in notebook.metadata
-    text = "".join(o.text for o in notebook.cells[0].outputs)
-    assert "0 of 3 ranks" in text
+    return notebook.cells[0].outputs
+
+
+def test_a_notebook_gets_text_and_no_widget(ranks):
+    outputs = outputs_of(ranks, shown=True)
+    assert {(o.output_type, o.get("name")) for o in outputs} == {("stream", "stderr")}
+    assert "0 of 3 ranks" in "".join(o.text for o in outputs)
+
+
+def test_a_notebook_run_by_a_program_does_not_keep_it(ranks):
+    assert outputs_of(ranks, shown=None) == []
