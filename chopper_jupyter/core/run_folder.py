@@ -22,8 +22,12 @@ TELEMETRY_DIR = "telemetry"
 COUNTERS_DIR = "counters"
 CACHE_DIR = "cache"
 
+TELEMETRY_COLUMNS = ("monotonic_ns", "wall_ns", "device", "core", "metric", "value")
+"""Columns of a telemetry file: both clocks of a sample, its GPU or processor core, the reading."""
+
 RankState = Literal["complete", "partial", "missing"]
 
+_TELEMETRY_FILE = re.compile(r"(?P<host>.+)\.(?P<source>[^.]+)\.(?P<part>\d+)\.parquet$")
 _RANK_FILE = re.compile(r"rank_(\d+)(?:\.(\d+))?\.json(?:\.gz)?$")
 
 
@@ -48,6 +52,40 @@ def rank_files(folder: Path) -> list[tuple[int, int, Path]]:
         if match:
             found.append((int(match[1]), int(match[2] or 0), path))
     return sorted(found)
+
+
+def telemetry_file(folder: Path, host: str, source: str, part: int = 0) -> Path:
+    """Return the path of one part of what a host's sampler wrote; parts are numbered.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> telemetry_file(Path("run"), "node1", "nvml", 2).as_posix()
+    'run/telemetry/node1.nvml.2.parquet'
+    """
+    return folder / TELEMETRY_DIR / f"{host}.{source}.{part}.parquet"
+
+
+def telemetry_files(folder: Path) -> list[tuple[str, str, int, Path]]:
+    """List (host, source, part, path) of the telemetry files in a run folder, in order."""
+    found = []
+    for path in (folder / TELEMETRY_DIR).glob("*.parquet"):
+        match = _TELEMETRY_FILE.fullmatch(path.name)
+        if match:
+            found.append((match["host"], match["source"], int(match["part"]), path))
+    return sorted(found)
+
+
+def pass_folder(folder: Path, tool: str, number: int) -> Path:
+    """Return where one replay with a counter tool puts its output.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> pass_folder(Path("run"), "rocprofv3", 0).as_posix()
+    'run/counters/rocprofv3/pass_0'
+    """
+    return folder / COUNTERS_DIR / tool / f"pass_{number}"
 
 
 def is_run_folder(folder: Path) -> bool:

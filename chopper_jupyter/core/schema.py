@@ -145,6 +145,7 @@ TELEMETRY = pa.schema(
         _field("source", NAME, "who sampled"),
         _field("host", NAME, "host of the sensor", null=True),
         _field("gpu", pa.int32(), "GPU of the sensor", null=True),
+        _field("core", pa.int32(), "logical processor core of the sensor", null=True),
         _field("time_ns", pa.int64(), "time of the sample", "ns"),
         _field("metric", NAME, "what was sampled, unit in its suffix"),
         _field("value", pa.float64(), "sampled value"),
