@@ -16,9 +16,15 @@ if TYPE_CHECKING:
 
     from chopper_jupyter.collect.profile import profile
     from chopper_jupyter.core.analysis.breakdown import breakdown
+    from chopper_jupyter.core.analysis.compare import compare
+    from chopper_jupyter.core.analysis.cpu_utilization import cpu_utilization
+    from chopper_jupyter.core.analysis.energy import energy
+    from chopper_jupyter.core.analysis.frequency import frequency
     from chopper_jupyter.core.analysis.launch_overhead import launch_overhead
     from chopper_jupyter.core.analysis.overlap import overlap
     from chopper_jupyter.core.analysis.summary import summarize
+    from chopper_jupyter.core.analysis.throughput import throughput
+    from chopper_jupyter.core.analysis.variation import variation
     from chopper_jupyter.core.errors import ChopperError
     from chopper_jupyter.core.read import read_trace
     from chopper_jupyter.core.trace import Trace
@@ -29,11 +35,17 @@ __all__ = [
     "Explorer",
     "Trace",
     "breakdown",
+    "compare",
+    "cpu_utilization",
+    "energy",
+    "frequency",
     "launch_overhead",
     "overlap",
     "profile",
     "read_trace",
     "summarize",
+    "throughput",
+    "variation",
 ]
 
 _HOMES = {
@@ -41,11 +53,17 @@ _HOMES = {
     "Explorer": "widgets.explorer",
     "Trace": "core.trace",
     "breakdown": "core.analysis.breakdown",
+    "compare": "core.analysis.compare",
+    "cpu_utilization": "core.analysis.cpu_utilization",
+    "energy": "core.analysis.energy",
+    "frequency": "core.analysis.frequency",
     "launch_overhead": "core.analysis.launch_overhead",
     "overlap": "core.analysis.overlap",
     "profile": "collect.profile",
     "read_trace": "core.read",
     "summarize": "core.analysis.summary",
+    "throughput": "core.analysis.throughput",
+    "variation": "core.analysis.variation",
 }
 """Where each public name lives; it is imported at first use, so that importing is cheap."""
 

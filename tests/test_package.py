@@ -20,11 +20,17 @@ PUBLIC = [
     "Explorer",
     "Trace",
     "breakdown",
+    "compare",
+    "cpu_utilization",
+    "energy",
+    "frequency",
     "launch_overhead",
     "overlap",
     "profile",
     "read_trace",
     "summarize",
+    "throughput",
+    "variation",
 ]
 
 

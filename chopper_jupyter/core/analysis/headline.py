@@ -130,6 +130,7 @@ def _iteration_text(found: IterationTime, gpus: int) -> str:
         text += ", one iteration"
     if found.tokens_per_second:
         text += f"; {number(found.tokens_per_second)} tokens/s"
+        text += f" ({found.tokens_from})" if found.tokens_from.startswith("inferred") else ""
     return text
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from chopper_jupyter.core.analysis.grouping import Ints, group
 from chopper_jupyter.core.analysis.included import included
 from chopper_jupyter.core.analysis.levels import encode
+from chopper_jupyter.core.analysis.tokens import tokens_per_iteration
 
 if TYPE_CHECKING:
     from chopper_jupyter.core.trace import Trace
@@ -27,11 +28,14 @@ class IterationTime:
         Wall time of each, the longest over the GPUs.
     tokens_per_second : float or None
         Tokens of an iteration over its median time, if the number of tokens is known.
+    tokens_from : str
+        Where the number of tokens comes from.
     """
 
     iterations: tuple[int, ...]
     wall_ns: Ints
     tokens_per_second: float | None = None
+    tokens_from: str = ""
 
     @property
     def median_ns(self) -> float:
@@ -52,7 +56,7 @@ def iteration_time(trace: Trace) -> IterationTime | None:
     True
     """
     which = included(trace)
-    tokens = trace.info.tokens_per_iteration
+    tokens = tokens_per_iteration(trace)
     kernels = which.kernels
     if not kernels.num_rows:
         return None
@@ -62,5 +66,5 @@ def iteration_time(trace: Trace) -> IterationTime | None:
     longest = np.zeros(max(1, len(which.iterations)), np.int64)
     np.maximum.at(longest, groups.codes[0], wall)  # without iterations all codes are -1: the one
     median = float(np.median(longest))
-    rate = tokens / median * 1e9 if tokens and which.iterations and median else None
-    return IterationTime(which.iterations, longest, rate)
+    rate = tokens.count / median * 1e9 if tokens and which.iterations and median else None
+    return IterationTime(which.iterations, longest, rate, tokens.source if tokens else "")

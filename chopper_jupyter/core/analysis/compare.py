@@ -1,0 +1,254 @@
+"""Two runs side by side: what takes longer, what takes less, and what only one of them has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chopper_jupyter.core.analysis.frames import key_columns
+from chopper_jupyter.core.analysis.frequency import frequency
+from chopper_jupyter.core.analysis.grouping import Groups, Ints, Key, group
+from chopper_jupyter.core.analysis.included import Include, Included, included
+from chopper_jupyter.core.analysis.levels import encode, key_names
+from chopper_jupyter.core.analysis.samples import metrics_of
+from chopper_jupyter.core.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from chopper_jupyter.core.analysis.grouping import Floats
+    from chopper_jupyter.core.analysis.timeline import Mask
+    from chopper_jupyter.core.trace import Trace
+
+CLOCK = "gpu_clock_mhz"
+SIDES = ("both", "only a", "only b", "unlinked")
+_SUMS = {"time": "dur_ns", "overlap": "overlap_ns", "busy": "busy_ns", "idle": "idle_ns"}
+_MS = 1e-6
+
+
+class _Side(NamedTuple):
+    """One trace's groups, and their sums in ms and kernels per iteration and GPU."""
+
+    keys: list[Key]
+    groups: Groups
+    sums: dict[str, Floats]
+
+
+def compare(
+    a: Trace,
+    b: Trace,
+    by: str | Iterable[str] = ("phase", "layer", "op"),
+    *,
+    include: Include = "measured",
+) -> pd.DataFrame:
+    """Compare two runs part by part: before and after, one machine and another.
+
+    Parts are matched by the values of the levels; all numbers are per iteration and GPU, so the
+    runs may have different numbers of both.
+
+    Parameters
+    ----------
+    a, b : Trace
+        The two runs; differences are ``b`` less ``a``.
+    by : str or iterable of str, optional
+        Levels to match by, as in ``summarize``.
+    include : {"measured", "all"}
+        ``"measured"`` leaves out warm-up and what lies outside iterations; ``"all"`` does not.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Arrow-backed, largest difference first. The keys and ``side`` (``both``, ``only a``,
+        ``only b``: what is unmatched is always shown; ``unlinked``: kernels whose op is not known,
+        which match nothing); kernel times ``time_a_ms``,
+        ``time_b_ms``, ``difference_ms`` and ``ratio`` (b over a); ``kernels_a``, ``kernels_b``.
+        The difference has two causes that add up to it: ``count_ms``, more or fewer kernels at
+        a's mean duration (all of it for what only one run has), and ``duration_ms``, longer or
+        shorter kernels; if both runs have samples of the GPU clock, ``clock_ms`` is the part of
+        ``duration_ms`` that the clocks alone would make. ``overlap_a_percent`` and ``_b``: the
+        share of the time beside the other kind; ``idle_a_ms`` and ``idle_b_ms``: the idle time
+        that the kernels ended. ``attrs`` holds ``units``, ``a``, ``b`` (names), ``matched``
+        (share of the linked kernel time of each that is matched), and of each ``unmatched_ms``,
+        ``unlinked_ms`` and ``outside_ms``, kernel time in no iteration, which is left out.
+
+    Raises
+    ------
+    SchemaError
+        If a level does not exist, or no level is given.
+
+    Examples
+    --------
+    >>> from chopper_jupyter.core.trace import Trace
+    >>> compare(Trace.from_tables({}), Trace.from_tables({}), by="op")["side"].tolist()
+    []
+    """
+    names = key_names(by)
+    if not names:
+        msg = "compare matches by levels; give at least one"
+        raise SchemaError(msg)
+    sides = [_side(trace, names, include) for trace in (a, b)]
+    joined, place = _joined(sides)
+    values = [_spread(side, place[i], joined.count) for i, side in enumerate(sides)]
+    present = [np.isin(np.arange(joined.count), place[i]) for i in range(2)]
+    keys = [_union_key(side_keys) for side_keys in zip(*(s.keys for s in sides), strict=True)]
+    columns = key_columns(keys, joined)
+    linked = joined.codes[names.index("op")] >= 0 if "op" in names else np.ones(joined.count, bool)
+    columns["side"] = _names_of(present, linked)
+    columns |= _times(*values)
+    if all(metrics_of(trace, [CLOCK]) for trace in (a, b)):
+        columns["clock_ms"] = _clock_effect((a, b), names, keys, joined, values, include)
+    most = np.argsort(
+        -np.abs(columns["difference_ms"].to_numpy(zero_copy_only=False)), kind="stable"
+    )
+    attrs = _shares(values, present, linked) | {"a": a.info.name, "b": b.info.name}
+    attrs["outside_ms"] = {name: _outside(t, include) for name, t in (("a", a), ("b", b))}
+    return _frame(pa.table(columns).take(pa.array(most)), attrs)
+
+
+def _side(trace: Trace, names: Sequence[str], include: Include) -> _Side:
+    which: Included = included(trace, include)
+    keys = [encode(which.kernels, name) for name in names]
+    groups = group(keys, which.kernels.num_rows)
+    each = which.instances_of(names)
+    sums = {
+        name: groups.sum_of(which.kernels[column].to_numpy()) * _MS / each
+        for name, column in _SUMS.items()
+    }
+    sums["kernels"] = np.bincount(groups.of_row, minlength=groups.count) / each
+    if not which.kernels.num_rows:
+        groups, sums = (
+            Groups(groups.of_row, groups.codes, 0, groups.member[:0]),
+            {name: values[:0] for name, values in sums.items()},
+        )
+    return _Side(keys, groups, sums)
+
+
+def _union_key(keys: Sequence[Key]) -> Key:
+    """Return one key whose values are those of both, a's first."""
+    values = tuple(dict.fromkeys([*keys[0].values, *keys[1].values]))  # noqa: PD011  a Key, not pandas
+    return Key(keys[0].name, values, np.zeros(0, np.int32))
+
+
+def _joined(sides: Sequence[_Side]) -> tuple[Groups, list[Ints]]:
+    """Group the groups of both runs; return also the joined group of each group of each run."""
+    keys = []
+    for number, both in enumerate(zip(*(side.keys for side in sides), strict=True)):
+        merged = _union_key(both)
+        at = {value: i for i, value in enumerate(merged.values)}
+        codes = []
+        for side, key in zip(sides, both, strict=True):
+            known = np.array([*(at[v] for v in key.values), -1], np.int32)  # noqa: PD011  a Key, not pandas
+            own = side.groups.codes[number][: side.groups.count]
+            codes.append(known[own])
+        keys.append(Key(merged.name, merged.values, np.concatenate(codes)))
+    first = sides[0].groups.count
+    rows = first + sides[1].groups.count
+    joined = group(keys, rows)
+    if not rows:
+        joined = Groups(joined.of_row, tuple(c[:0] for c in joined.codes), 0, joined.member[:0])
+    return joined, [joined.of_row[:first], joined.of_row[first:]]
+
+
+def _spread(side: _Side, place: Ints, count: int) -> dict[str, Floats]:
+    """Return the sums of one run by joined group; 0 for what it does not have."""
+    found = {}
+    for name, values in side.sums.items():
+        found[name] = np.zeros(count)
+        found[name][place] = values
+    return found
+
+
+def _names_of(present: Sequence[Mask], linked: Mask) -> pa.Array:
+    code = np.where(present[0] & present[1], 0, np.where(present[0], 1, 2))
+    return pa.array(SIDES).take(pa.array(np.where(linked, code, 3), pa.int64()))
+
+
+def _times(a: dict[str, Floats], b: dict[str, Floats]) -> dict[str, pa.Array]:
+    difference = b["time"] - a["time"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean_a = np.where(a["kernels"] > 0, a["time"] / a["kernels"], 0)
+        both = (a["kernels"] > 0) & (b["kernels"] > 0)
+        count = np.where(both, (b["kernels"] - a["kernels"]) * mean_a, difference)
+        columns = {
+            "time_a_ms": a["time"],
+            "time_b_ms": b["time"],
+            "difference_ms": difference,
+            "ratio": np.where(both, b["time"] / a["time"], np.nan),
+            "kernels_a": a["kernels"],
+            "kernels_b": b["kernels"],
+            "count_ms": count,
+            "duration_ms": difference - count,
+            "overlap_a_percent": 100 * a["overlap"] / a["time"],
+            "overlap_b_percent": 100 * b["overlap"] / b["time"],
+            "idle_a_ms": a["idle"],
+            "idle_b_ms": b["idle"],
+        }
+    return {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
+
+
+def _clock_effect(
+    traces: tuple[Trace, Trace],
+    names: Sequence[str],
+    keys: Sequence[Key],
+    joined: Groups,
+    values: Sequence[dict[str, Floats]],
+    include: Include,
+) -> pa.Array:
+    """Return how much longer b's kernels take because its clock is lower; null if not known."""
+    clocks = []
+    for trace in traces:
+        table = frequency(trace, by=names, include=include)
+        rows = [table[name].astype(object).where(table[name].notna(), None) for name in names]
+        known = dict(zip(zip(*rows, strict=True), table[CLOCK].astype(float), strict=True))
+        wanted = _group_values(keys, joined)
+        clocks.append(np.array([known.get(value, np.nan) for value in wanted], np.float64))
+    a, b = values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean_a = a["time"] / a["kernels"]
+        effect = b["kernels"] * mean_a * (clocks[0] / clocks[1] - 1)
+    return pa.array(np.where(np.isfinite(effect), effect, np.nan), from_pandas=True)
+
+
+def _group_values(keys: Sequence[Key], groups: Groups) -> list[tuple[object, ...]]:
+    columns = [
+        [None if code < 0 else key.values[code] for code in codes.tolist()]  # noqa: PD011  a Key, not pandas
+        for key, codes in zip(keys, groups.codes, strict=True)
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def _shares(
+    values: Sequence[dict[str, Floats]], present: Sequence[Mask], linked: Mask
+) -> dict[str, dict[str, float]]:
+    """Return how much of each run's kernel time is matched, unmatched and unlinked."""
+    both = present[0] & present[1] & linked
+    known = [float(v["time"][linked].sum()) for v in values]
+    common = [float(v["time"][both].sum()) for v in values]
+    rest = [float(v["time"][~linked].sum()) for v in values]
+    return {
+        "matched": {s: c / k if k else 1.0 for s, c, k in zip("ab", common, known, strict=True)},
+        "unmatched_ms": {s: k - c for s, c, k in zip("ab", common, known, strict=True)},
+        "unlinked_ms": dict(zip("ab", rest, strict=True)),
+    }
+
+
+def _outside(trace: Trace, include: Include) -> float:
+    """Return the kernel time, per iteration and GPU, that lies in no iteration and is left out."""
+    which = included(trace, include)
+    if not which.outside:
+        return 0.0
+    kernels = trace.kernels
+    time = pc.sum(kernels.filter(pc.is_null(kernels["iteration"]))["dur_ns"]).as_py()
+    return float(time or 0) * _MS / which.instances
+
+
+def _frame(table: pa.Table, attrs: dict[str, Any]) -> pd.DataFrame:
+    frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    names = [name for name in table.column_names if name.endswith(("_ms", "_percent"))]
+    frame.attrs["units"] = {n: "ms" if n.endswith("_ms") else "%" for n in names}
+    frame.attrs.update(attrs)
+    return frame
