@@ -58,6 +58,10 @@ _OPTIONS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
     ),
     (("--stacks",), {"action": "store_true", "help": "Record Python stacks; slower."}),
     (
+        ("--no-telemetry",),
+        {"action": "store_true", "help": "Do not sample processor use, GPU clocks and power."},
+    ),
+    (
         ("--no-show",),
         {"action": "store_true", "help": "Show the headline but no explorer."},
     ),
@@ -210,7 +214,11 @@ def _start(shell: InteractiveShell, line: str) -> tuple[Namespace, Recording]:
         raise UsageError(msg)
     try:
         options = ProfileOptions(
-            arguments.warmup, arguments.iterations, arguments.tokens, stacks=arguments.stacks
+            arguments.warmup,
+            arguments.iterations,
+            arguments.tokens,
+            stacks=arguments.stacks,
+            telemetry=not arguments.no_telemetry,
         )
         recording = Recording(options, arguments.run_dir, label=str(shell.execution_count))
         recording.__enter__()

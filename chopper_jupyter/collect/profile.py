@@ -20,6 +20,7 @@ from chopper_jupyter.collect.run_writer import (
 )
 from chopper_jupyter.collect.segment import SegmentOptions, profiler_running
 from chopper_jupyter.collect.tape import Tape
+from chopper_jupyter.collect.telemetry import Sampler, start_sampler
 from chopper_jupyter.collect.window import Window
 from chopper_jupyter.core.errors import CollectError
 from chopper_jupyter.core.run_folder import rank_file
@@ -41,6 +42,7 @@ class ProfileOptions:
     tokens: int | None = None
     shapes: bool = True
     stacks: bool = False
+    telemetry: bool = True
 
     def __post_init__(self) -> None:
         if self.warmup < 0 or self.iterations < 1:
@@ -59,6 +61,7 @@ def profile(
     tokens: int | None = None,
     shapes: bool = True,
     stacks: bool = False,
+    telemetry: bool = True,
 ) -> Recording:
     """Record the training loop that runs inside the ``with`` block.
 
@@ -81,6 +84,9 @@ def profile(
         Record the shapes of operator inputs.
     stacks : bool
         Record Python stacks; slower, and file paths get into the recording.
+    telemetry : bool
+        Sample processor use, and clocks, power, energy and temperature of the GPUs, in a process
+        of its own while the window is open. Sensors that do not answer are noted, no error.
 
     Returns
     -------
@@ -106,7 +112,7 @@ def profile(
     >>> recording.recorded_iterations
     2
     """
-    options = ProfileOptions(warmup, iterations, tokens, shapes, stacks)
+    options = ProfileOptions(warmup, iterations, tokens, shapes, stacks, telemetry)
     return Recording(options, run_dir)
 
 
@@ -150,6 +156,7 @@ class Recording:
         self._options, self._wanted_dir, self._label = options, run_dir, label
         self._ended_well = True
         self._saved = False
+        self._sampler = Sampler(None, None)
 
     def __enter__(self) -> Recording:
         if hasattr(self, "_window"):
@@ -178,7 +185,14 @@ class Recording:
         limit = self._options.warmup + self._options.iterations
         self._window = Window(self._tape, switch, limit, self._save)
         self._write_run("missing")
-        self._window.open()
+        if self._options.telemetry:
+            host, kind = self._process["host"], self._process["device_kind"]
+            self._sampler = start_sampler(self.run_dir, host, expect_gpu=kind == "gpu")
+        try:
+            self._window.open()
+        except BaseException:
+            self._sampler.stop()
+            raise
 
     def _activate(self) -> None:
         with Recording._activating:
@@ -203,6 +217,7 @@ class Recording:
             self._window.finish()
         finally:
             Recording._active = None
+            self._sampler.stop()
         if self.failure is not None:
             self._give_up()
             if error is None:
@@ -234,6 +249,7 @@ class Recording:
     def _save(self) -> None:
         """Write the rank files; called when the window closes, on the training thread."""
         begun = time.perf_counter()
+        self._sampler.stop()
         self.recorded_iterations = self._tape.recorded(whole=self._ended_well)
         rank, _ = process_rank()
         size = 0
@@ -259,6 +275,7 @@ class Recording:
                 "tokens": o.tokens,
                 "shapes": o.shapes,
                 "stacks": o.stacks,
+                "telemetry": o.telemetry,
                 "memory": False,
             },
             "cell_source": self.cell_source,
@@ -283,4 +300,6 @@ class Recording:
             notes.append(
                 "Another torch profiler ran for a while; what it saw is not in this recording."
             )
+        if self._sampler.failure:
+            notes.append(f"Telemetry is incomplete: {self._sampler.failure}.")
         return notes

@@ -17,7 +17,9 @@ from chopper_jupyter._version import __version__
 from chopper_jupyter.core.errors import CollectError, TraceFormatError
 from chopper_jupyter.core.run_folder import (
     CACHE_DIR,
+    COUNTERS_DIR,
     RUN_FILE,
+    TELEMETRY_DIR,
     is_run_folder,
     rank_files,
     read_run,
@@ -111,11 +113,12 @@ def _empty(folder: Path) -> None:
             path.unlink()
     if world_size == 1:
         (folder / RUN_FILE).unlink()
-        shutil.rmtree(folder / CACHE_DIR, ignore_errors=True)
+        for name in (CACHE_DIR, TELEMETRY_DIR, COUNTERS_DIR):
+            shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def _ours(path: Path) -> bool:
-    return path.name.startswith((".segment_", ".lock", "rank_", RUN_FILE))
+    return path.name.startswith((".segment_", ".lock", "rank_", RUN_FILE, TELEMETRY_DIR))
 
 
 def describe_process() -> dict[str, Any]:

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chopper_jupyter.core.run_folder import TELEMETRY_DIR
+from chopper_jupyter.core.run_folder import TELEMETRY_DIR, telemetry_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +69,9 @@ def start_sampler(folder: Path, host: str, *, expect_gpu: bool) -> Sampler:
         claim = _claim(folder, host)
         if claim is None:
             return Sampler(None, None)
+        for owner, _, _, path in telemetry_files(folder):
+            if owner == host:  # of an earlier run
+                path.unlink()
         command = [sys.executable, "-m", "chopper_jupyter.collect.sampler", str(folder), host]
         command += ["--gpu-period", str(GPU_PERIOD_S), "--cpu-period", str(CPU_PERIOD_S)]
         command += ["--expect-gpu"] if expect_gpu else []

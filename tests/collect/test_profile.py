@@ -167,12 +167,14 @@ class TestFolder:
     def test_what_is_in_it(self, tmp_path):
         with profile(tmp_path / "run", warmup=1, iterations=2, tokens=64) as recording:
             train(6)
-        assert sorted(p.name for p in recording.run_dir.iterdir()) == ["rank_0.json.gz", "run.json"]
+        assert sorted(p.name for p in recording.run_dir.iterdir()) == [
+            "rank_0.json.gz", "run.json", "telemetry"
+        ]  # fmt: skip
         run = recorded.run(recording.run_dir)
         assert run["format_version"] == 1
         assert run["options"] == {
             "warmup": 1, "iterations": 2, "tokens": 64, "shapes": True, "stacks": False,
-            "memory": False,
+            "memory": False, "telemetry": True,
         }  # fmt: skip
         assert run["recorded_iterations"] == 3
         assert (run["world_size"], run["ranks"]) == (1, {"0": "complete"})
@@ -267,7 +269,7 @@ class TestFolder:
         turns = []
         with (
             pytest.raises(CollectError, match="No space left"),
-            profile(tmp_path, warmup=0, iterations=2),
+            profile(tmp_path, warmup=0, iterations=2, telemetry=False),
         ):
             train(5, then=turns.append)
         assert turns == [0, 1, 2, 3, 4]
@@ -341,7 +343,7 @@ class TestNested:
         assert not any("chopper" in key for key in counts)
         assert recording.recorded_iterations == 4
         assert recorded.marks(tmp_path) == [0, 1, 2, 3]
-        assert sorted(p.name for p in tmp_path.iterdir()) == [
+        assert sorted(p.name for p in tmp_path.glob("r*")) == [
             "rank_0.1.json.gz", "rank_0.json.gz", "run.json",
         ]  # fmt: skip
         assert "Another torch profiler" in recording.notes()[0]
