@@ -21,6 +21,7 @@ from chopper_jupyter import Explorer
 from chopper_jupyter.core.analysis.cube import cube, level_codes
 from chopper_jupyter.core.analysis.summary import summarize
 from chopper_jupyter.widgets.protocol import reply_to
+from chopper_jupyter.widgets.sources import Sources
 
 if TYPE_CHECKING:
     from chopper_jupyter.core.trace import Trace
@@ -59,7 +60,8 @@ def explorer(trace: Trace, runs: int) -> None:
         "Explorer, its whole page": timing.task(lambda: Explorer(trace).to_html()),
     }
     timing.show("cube build", timing.interleaved(fresh, min(runs, 3)))
-    codes = level_codes(trace)
+    sources = Sources(trace)
+    codes = sources.codes
     timing.show("one cube of ready codes", timing.interleaved({
         "phase, op, layer, kernel": timing.task(
             lambda: cube(codes, ["phase", "op", "layer", "kernel"])
@@ -68,7 +70,7 @@ def explorer(trace: Trace, runs: int) -> None:
     }, runs))  # fmt: skip
     asked = {
         title: timing.task(lambda levels=levels, filters=filters: reply_to(
-            {"kind": "query", "id": 1, "levels": levels, "filters": filters}, codes
+            {"kind": "query", "id": 1, "levels": levels, "filters": filters}, sources
         ))
         for title, levels, filters in DRILLS
     }  # fmt: skip

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 import pyarrow as pa
 
-from chopper_jupyter.core.analysis.cube import level_codes
 from chopper_jupyter.core.analysis.metrics import find_metrics
 from chopper_jupyter.core.errors import unknown_name
 from chopper_jupyter.widgets import front_end
 from chopper_jupyter.widgets.headless import display_mode
-from chopper_jupyter.widgets.members import members_of
 from chopper_jupyter.widgets.packing import pack, to_json
 from chopper_jupyter.widgets.payload import ORDER, payload_of
 from chopper_jupyter.widgets.selection import (
@@ -28,15 +26,14 @@ from chopper_jupyter.widgets.selection import (
     from_labels,
     to_labels,
 )
+from chopper_jupyter.widgets.sources import Sources
 from chopper_jupyter.widgets.static import data_budget, page, static_html
 from chopper_jupyter.widgets.top_ops import top_ops_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from chopper_jupyter.core.analysis.cube import LevelCodes
     from chopper_jupyter.core.trace import Trace
-    from chopper_jupyter.widgets.members import Members
     from chopper_jupyter.widgets.view import ExplorerWidget
 
 THEMES = ("light", "dark")
@@ -97,6 +94,7 @@ class Explorer:
         theme: Literal["light", "dark"] | None = None,
     ) -> None:
         self.trace = trace
+        self._sources = Sources(trace)
         if theme is not None and theme not in THEMES:
             raise unknown_name(what="theme", name=theme, known=THEMES)
         self._state = _State([], checked_order(level_order, ORDER), "time", theme or "")
@@ -112,12 +110,12 @@ class Explorer:
         value selects kernels whose level is not known. In a live view it is what the user
         selected last; a static view cannot tell Python, so there it is what Python set.
         """
-        return from_labels(self._shown.selection, self._members, self._codes)
+        return from_labels(self._shown.selection, self._sources.members, self._sources.codes)
 
     @selection.setter
     def selection(self, value: Mapping[str, Any] | Iterable[tuple[str, Any]] | None) -> None:
-        pairs = checked(value, self._codes)
-        self._shown.selection = to_labels(pairs, self._members, self._codes)
+        pairs = checked(value, self._sources.codes)
+        self._shown.selection = to_labels(pairs, self._sources.members, self._sources.codes)
 
     @property
     def level_order(self) -> list[str]:
@@ -135,13 +133,13 @@ class Explorer:
 
     @metric.setter
     def metric(self, name: str) -> None:
-        find_metrics([name], self._codes.measures, self.trace.info.device_kind)
+        find_metrics([name], self._sources.codes.measures, self.trace.info.device_kind)
         self._shown.metric = name
 
     def selected_trace(self) -> Trace:
         """Return the trace restricted to what is selected, warm-up left out."""
         levels = dict(self.selection)
-        iterations = self._codes.included.iterations
+        iterations = self._sources.codes.included.iterations
         if iterations:
             levels.setdefault("iteration", list(iterations))
         kept = self.trace.filter(**levels)
@@ -182,9 +180,9 @@ class Explorer:
         if self._widget is None:
             from chopper_jupyter.widgets.view import ExplorerWidget  # noqa: PLC0415  heavy
 
-            data = payload_of(self.trace, self._codes, merge=False) | {"uid": self._uid}
+            data = payload_of(self._sources, merge=False) | {"uid": self._uid}
             self._widget = ExplorerWidget(
-                self._codes, uid=self._uid, payload=pack(data), **vars(self._state)
+                self._sources, uid=self._uid, payload=pack(data), **vars(self._state)
             )
         return self._widget
 
@@ -205,7 +203,7 @@ class Explorer:
         return file
 
     def __repr__(self) -> str:
-        included = self._codes.included
+        included = self._sources.codes.included
         lines = [f"Explorer of {self.trace.info.name}: {included.phrase()}"]
         lines += [f"  {level} = {value}" for level, value in self.selection]
         return "\n".join(lines)
@@ -233,16 +231,8 @@ class Explorer:
         return self._state if self._widget is None else self._widget
 
     @cached_property
-    def _codes(self) -> LevelCodes:
-        return level_codes(self.trace)
-
-    @cached_property
-    def _members(self) -> Members:
-        return members_of(self._codes, self.trace.info.device_kind)
-
-    @cached_property
     def _static_payload(self) -> dict[str, Any]:
-        return payload_of(self.trace, self._codes, merge=True, budget=data_budget())
+        return payload_of(self._sources, merge=True, budget=data_budget())
 
     @cached_property
     def _digest(self) -> str:
@@ -268,4 +258,4 @@ class Explorer:
             "metric": shown.metric,
             "theme": shown.theme,
         }
-        return static_html(payload, top_ops_of(self._codes, self._members))
+        return static_html(payload, top_ops_of(self._sources.codes, self._sources.members))

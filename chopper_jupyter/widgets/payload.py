@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from chopper_jupyter.core.analysis.breakdown import PARTS, breakdown
 from chopper_jupyter.core.analysis.metrics import MEASURES, metrics_for
+from chopper_jupyter.core.analysis.parts import parts_for
 from chopper_jupyter.core.schema import FAMILIES
 from chopper_jupyter.widgets.embedding import Embedding, embed
+from chopper_jupyter.widgets.extra_cubes import matched_cubes
 from chopper_jupyter.widgets.facts import facts_of
-from chopper_jupyter.widgets.members import members_of
 from chopper_jupyter.widgets.packing import packed_size
+from chopper_jupyter.widgets.timeline_data import embedded_timeline
 from chopper_jupyter.widgets.wording import clip, printable
 
 if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.cube import LevelCodes
     from chopper_jupyter.core.trace import Trace
+    from chopper_jupyter.widgets.members import Members
+    from chopper_jupyter.widgets.sources import Sources
 
 PAYLOAD_VERSION = 1
-BUDGET = 150_000
+BUDGET = 190_000
 """Bytes of a packed payload, unless the page says otherwise."""
+
+_TIMELINE_SHARE = 0.2
 
 ORDER = ("phase", "op", "layer", "kernel", "gpu", "iteration")
 """Levels from the outside in, as the explorer first shows them: alike layers say little."""
@@ -39,20 +46,26 @@ _MOST_LINES = 40
 _TRIES = 6
 
 
-def payload_of(
-    trace: Trace, codes: LevelCodes, *, merge: bool, budget: int = BUDGET
-) -> dict[str, Any]:
+PART_WISHES = (
+    (("phase", "op", "layer"), ("phase", "op"), ("phase",), ()),
+    (("gpu", "iteration", "phase"), ("gpu", "iteration"), ("gpu",)),
+)
+"""Levels over which the parts of wall time are embedded."""
+
+_PARTS_SHARE = 0.08
+
+
+def payload_of(sources: Sources, *, merge: bool, budget: int = BUDGET) -> dict[str, Any]:
     """Describe a trace for the front end.
 
     Parameters
     ----------
-    trace : Trace
-        The trace.
-    codes : LevelCodes
-        Its encoded levels.
+    sources : Sources
+        The trace and what was made from it.
     merge : bool
         Whether small members may be merged to stay within the budget, for a saved page. Else
-        the codes of the members are those of ``codes``, so that Python can answer for them.
+        the codes of the members are those of ``sources.codes``, so that Python can answer for
+        them.
     budget : int
         Bytes of the packed payload.
 
@@ -61,18 +74,28 @@ def payload_of(
     dict
         JSON data; times are int nanoseconds, summed over all included iterations and GPUs.
     """
-    base = _description(trace, codes)
-    members = members_of(codes, trace.info.device_kind)
+    base = _description(sources.trace, sources.codes)
+    base |= {"timeline": embedded_timeline(sources.timeline, _TIMELINE_SHARE * budget)}
     if not merge:
-        return base | _embedded(embed(codes, members, budget, merge=False))
+        embedding = embed(sources.codes, sources.members, budget, merge=False)
+        return base | _embedded(embedding) | _extra(sources, embedding.members, budget)
     room = budget - packed_size(base)
     for attempt in range(_TRIES):
         # Sizes of parts only estimate the size of the whole, so a miss is tried again smaller.
-        tried = 0 if attempt == _TRIES - 1 else int(room * 0.85**attempt)
-        payload = base | _embedded(embed(codes, members, tried))
+        tried = 0 if attempt == _TRIES - 1 else room * 0.85**attempt
+        share = 1 - _PARTS_SHARE
+        embedding = embed(sources.codes, sources.members, int(share * tried))
+        payload = base | _embedded(embedding) | _extra(sources, embedding.members, int(tried))
         if packed_size(payload) <= budget:
             break
     return payload
+
+
+def _extra(sources: Sources, listed: Members, budget: int) -> dict[str, Any]:
+    """Sum beside the measures what the panels on the right show."""
+    room = _PARTS_SHARE * budget
+    made = matched_cubes(sources.parts, sources.members, listed, PART_WISHES, room)
+    return {"part_cubes": made}
 
 
 def _embedded(embedding: Embedding) -> dict[str, Any]:
@@ -106,6 +129,7 @@ def _description(trace: Trace, codes: LevelCodes) -> dict[str, Any]:
         "metrics": [metric.to_dict() for metric in metrics_for(codes.measures, kind)],
         "totals": {**totals, "wall_ns": totals["busy_ns"] + totals["idle_ns"]},
         "breakdown": _breakdown(trace),
+        "parts": [asdict(part) for part in parts_for(kind)],
     }
 
 

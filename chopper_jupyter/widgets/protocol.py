@@ -2,6 +2,12 @@
 
 A query ``{"kind": "query", "id": 7, "levels": [...], "filters": [["phase", 0]]}`` gets
 ``{"kind": "answer", "id": 7, "cube": {...}}`` or ``{"kind": "failure", "id": 7, "message": ...}``.
+With ``"of": "parts"`` the sums are those of the parts of wall time.
+
+A window ``{"kind": "timeline", "id": 8, "gpus": [0, 1], "from": 0, "to": 10, "width": 900,
+"filters": [...]}`` gets ``{"kind": "answer", "id": 8, "timeline": {...}}``, and a kernel
+``{"kind": "kernel", "id": 9, "kernel": 123}`` gets ``{..., "details": {...}}``.
+
 A cancelled query needs no reply: answers are given one after another, and the browser ignores
 the ids it no longer waits for.
 """
@@ -9,18 +15,27 @@ the ids it no longer waits for.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from chopper_jupyter.core.analysis.cube import cube
+from chopper_jupyter.core.analysis.kernel_details import kernel_details
+from chopper_jupyter.core.analysis.timeline_slices import Window
 from chopper_jupyter.core.errors import ChopperError, unknown_name
 from chopper_jupyter.core.schema import LEVELS
 from chopper_jupyter.widgets.embedding import cube_json
+from chopper_jupyter.widgets.kernel_text import details_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from chopper_jupyter.core.analysis.cube import LevelCodes
+    from chopper_jupyter.widgets.sources import Sources
 
 MOST_ROWS = 100_000
 """Rows of one answer; more would keep the browser busy for seconds."""
+
+MOST_PIXELS = 4000
+"""Width of one window; no screen is wider."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,16 +44,18 @@ class QueryError(ChopperError, ValueError):
     """A message from the browser is no query that can be answered; the message says why."""
 
 
-def reply_to(message: Any, codes: LevelCodes) -> dict[str, Any] | None:
+def reply_to(message: Any, sources: Sources) -> dict[str, Any] | None:
     """Answer one message; None if it needs no reply.
 
     Whatever goes wrong is said to the asker, who would else wait for ever.
     """
-    if not isinstance(message, dict) or message.get("kind") != "query":
+    kind = message.get("kind") if isinstance(message, dict) else None
+    answer = _ANSWERS.get(kind) if isinstance(kind, str) else None
+    if answer is None:
         return None
     reply = {"id": message.get("id")}
     try:
-        return reply | {"kind": "answer", "cube": _answer(message, codes)}
+        return reply | {"kind": "answer"} | answer(message, sources)
     except ChopperError as error:
         return reply | {"kind": "failure", "message": str(error)}
     except Exception as error:  # noqa: BLE001  see above; the log keeps where it happened
@@ -46,13 +63,58 @@ def reply_to(message: Any, codes: LevelCodes) -> dict[str, Any] | None:
         return reply | {"kind": "failure", "message": f"{type(error).__name__}: {error}"}
 
 
-def _answer(message: dict[str, Any], codes: LevelCodes) -> dict[str, Any]:
+def _sums(message: dict[str, Any], sources: Sources) -> dict[str, Any]:
     levels = _levels(message.get("levels"))
-    sums = cube(codes, levels, _filters(message.get("filters", []), codes))
+    filters = _filters(message.get("filters", []), sources.codes)
+    sums = cube(_measured(message.get("of"), sources), levels, filters)
     if len(sums) > MOST_ROWS:
         msg = f"{len(sums):,} rows are too many to show at once; select something first"
         raise QueryError(msg)
-    return cube_json(sums)
+    return {"cube": cube_json(sums)}
+
+
+def _measured(what: Any, sources: Sources) -> LevelCodes:
+    if what not in (None, "parts"):
+        msg = f"there are no sums of {what!r}"
+        raise QueryError(msg)
+    return sources.parts if what == "parts" else sources.codes
+
+
+def _window(message: dict[str, Any], sources: Sources) -> dict[str, Any]:
+    data = sources.timeline
+    gpus, start, end, width = (message.get(name) for name in ("gpus", "from", "to", "width"))
+    known = set(data.gpus)
+    if not isinstance(gpus, list) or not gpus or not all(gpu in known for gpu in gpus):
+        msg = f"the timeline has the GPUs {sorted(known)}, not {gpus!r}"
+        raise QueryError(msg)
+    if not (_is_int(start) and _is_int(end) and _is_int(width) and start < end and width > 0):
+        msg = "a window of the timeline needs whole numbers: from, a later to, and a width"
+        raise QueryError(msg)
+    filters = _filters(message.get("filters", []), sources.codes)
+    values = sources.codes.dictionaries
+    wanted = {v: [None if code < 0 else values[v][code]] for v, code in filters if v != "gpu"}
+    window = Window(gpus, start, end, min(width, MOST_PIXELS))
+    return {"timeline": data.window(window, wanted)}
+
+
+def _kernel(message: dict[str, Any], sources: Sources) -> dict[str, Any]:
+    kernel = message.get("kernel")
+    if not _is_int(kernel):
+        msg = f"a kernel is named by a whole number, not {kernel!r}"
+        raise QueryError(msg)
+    data = sources.timeline
+    return {"details": details_json(kernel_details(data.trace, data.index, kernel))}
+
+
+_ANSWERS: dict[str, Callable[[dict[str, Any], Sources], dict[str, Any]]] = {
+    "query": _sums,
+    "timeline": _window,
+    "kernel": _kernel,
+}
+
+
+def _is_int(value: Any) -> TypeGuard[int]:
+    return type(value) is int
 
 
 def _levels(asked: Any) -> list[str]:

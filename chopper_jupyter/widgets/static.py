@@ -30,7 +30,7 @@ PAGE_BYTES = 290_000
 """Size of a page inside a notebook file, whatever the size of the trace; 300 kB is promised."""
 
 _TABLE_BYTES = 15_000
-_MOST_DATA_BYTES = 190_000
+_MOST_DATA_BYTES = 200_000
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -70,11 +70,11 @@ def static_html(payload: Mapping[str, Any], top_ops: Sequence[Mapping[str, Any]]
     table = fallback_html(payload, top_ops)
     if not front_end.is_built(front_end.STATIC_FILE):
         return f"<div>{table}{NOT_BUILT}</div>"
-    script = front_end.inline(front_end.read(front_end.STATIC_FILE))
-    call = f"ChopperStatic.upgrade({json.dumps(uid)},{json.dumps(pack(payload))});"
+    call = f"ChopperStatic.upgrade({json.dumps(uid)},{json.dumps(pack(payload))})"
+    script = front_end.bootstrap(front_end.STATIC_FILE, call)
     return (
         f'<div data-chopper-static="{html.escape(uid)}">{table}</div>'
-        f"<script>(function(){{{script}\n{call}}})();</script>"
+        f"<script>(function(){{{script}}})();</script>"
     )
 
 
@@ -82,8 +82,8 @@ def data_budget() -> int:
     """Return how many bytes of packed data fit into a page beside the script and the table."""
     if not front_end.is_built(front_end.STATIC_FILE):
         return _MOST_DATA_BYTES
-    script = json.dumps(front_end.inline(front_end.read(front_end.STATIC_FILE)), ensure_ascii=False)
-    left = PAGE_BYTES - _TABLE_BYTES - len(script.encode())
+    script = json.dumps(front_end.bootstrap(front_end.STATIC_FILE, ""))
+    left = PAGE_BYTES - _TABLE_BYTES - len(script)
     return min(left, _MOST_DATA_BYTES)
 
 

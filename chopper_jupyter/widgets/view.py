@@ -11,7 +11,7 @@ from chopper_jupyter.widgets import front_end
 from chopper_jupyter.widgets.protocol import reply_to
 
 if TYPE_CHECKING:
-    from chopper_jupyter.core.analysis.cube import LevelCodes
+    from chopper_jupyter.widgets.sources import Sources
 
 
 class ExplorerWidget(anywidget.AnyWidget):  # type: ignore[misc]  # it has no annotations
@@ -19,8 +19,8 @@ class ExplorerWidget(anywidget.AnyWidget):  # type: ignore[misc]  # it has no an
 
     Parameters
     ----------
-    codes : LevelCodes
-        Encoded levels of the trace, from which queries are answered.
+    sources : Sources
+        What the browser's questions are answered from.
     **state
         Initial values of the synced traits.
 
@@ -39,15 +39,15 @@ class ExplorerWidget(anywidget.AnyWidget):  # type: ignore[misc]  # it has no an
     filters = traitlets.Dict(help="reserved").tag(sync=True)
     theme = traitlets.Enum(["", "light", "dark"], default_value="").tag(sync=True)
 
-    def __init__(self, codes: LevelCodes, **state: Any) -> None:
-        self._codes = codes
+    def __init__(self, sources: Sources, **state: Any) -> None:
+        self._sources = sources
         # Its contents have no width of their own, so a row box would squeeze it to nothing.
         state = {"layout": {"width": "100%"}} | state
         super().__init__(_esm=front_end.read(front_end.WIDGET_FILE), **state)
         self.on_msg(self._reply)
 
     def _reply(self, _widget: Any, message: Any, _buffers: Any) -> None:
-        # The codes never change, so replies need no lock even where messages come by threads.
-        reply = reply_to(message, self._codes)
+        # What answers come from never changes, so replies need no lock, even among threads.
+        reply = reply_to(message, self._sources)
         if reply is not None:
             self.send(reply)

@@ -7,10 +7,11 @@ from wide_traces import wide_trace
 from chopper_jupyter.core.analysis.cube import level_codes
 from chopper_jupyter.widgets.packing import pack
 from chopper_jupyter.widgets.payload import BUDGET, payload_of
+from chopper_jupyter.widgets.sources import Sources
 
 
 def embedded(trace, **more):
-    found = payload_of(trace, level_codes(trace), merge=True, **more)
+    found = payload_of(Sources(trace), merge=True, **more)
     check_payload(found)  # among others: every cube sums up to the exact totals
     return found
 
@@ -80,7 +81,7 @@ def test_the_ops_with_the_most_time_keep_their_own_rows():
 
 def test_merged_kernels_keep_the_time_of_their_family():
     trace = wide_trace(200_000, gpus=2, iterations=2, layers=80, ops=300, names=300)
-    found = embedded(trace)
+    found = embedded(trace, budget=120_000)
     members = found["dictionaries"]["kernel"]
     time = trace.kernels.group_by("family").aggregate([("dur_ns", "sum")]).to_pylist()
     truth = {row["family"]: row["dur_ns_sum"] for row in time}
@@ -117,7 +118,7 @@ def test_a_level_with_endless_members_is_left_out_and_the_rest_is_embedded():
 def test_a_live_view_keeps_every_member_and_merges_nothing():
     trace = wide_trace(200_000, ops=500)
     codes = level_codes(trace)
-    found = payload_of(trace, codes, merge=False)
+    found = payload_of(Sources(trace), merge=False)
     check_payload(found)
     assert {cube["coarse"] for cube in found["cubes"]} == {None}
     for level, values in codes.dictionaries.items():

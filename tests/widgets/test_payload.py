@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from payload_rules import check_payload
 from random_traces import kernel_rows
 
-from chopper_jupyter.core.analysis.cube import level_codes
 from chopper_jupyter.core.analysis.summary import summarize
 from chopper_jupyter.core.quality import Quality
 from chopper_jupyter.core.trace import Trace, TraceInfo
 from chopper_jupyter.widgets.packing import pack, unpack
 from chopper_jupyter.widgets.payload import payload_of
+from chopper_jupyter.widgets.sources import Sources
 
 
 def payload(trace, *, merge=True, **more):
-    return payload_of(trace, level_codes(trace), merge=merge, **more)
+    return payload_of(Sources(trace), merge=merge, **more)
 
 
 @pytest.mark.parametrize("merge", [True, False])

@@ -77,7 +77,7 @@ def breakdown(
     which = included(trace, include)
     keys = [encode(which.kernels, name) for name in key_names(by)]
     groups = group(keys, which.kernels.num_rows)
-    parts = groups.sum(_parts_of(which.kernels))
+    parts = groups.sum(parts_of(which.kernels))
     columns = key_columns(keys, groups)
     columns |= {f"{part}_ns": pa.array(sums) for part, sums in parts.items()}
     columns["wall_ns"] = pa.array(np.sum(list(parts.values()), axis=0))
@@ -85,7 +85,7 @@ def breakdown(
     return to_frame(pa.table(columns), which, units)
 
 
-def _parts_of(kernels: pa.Table) -> dict[str, Ints]:
+def parts_of(kernels: pa.Table) -> dict[str, Ints]:
     """Return, per kernel, the wall time it adds to each part."""
     kind = encode(kernels, "kind")
     busy = kernels["busy_ns"].to_numpy()

@@ -79,7 +79,7 @@ class Cube:
     measures: Mapping[str, Ints]
 
     def __len__(self) -> int:
-        return len(self.measures["count"])
+        return _rows(self.measures)
 
 
 def level_codes(trace: Trace, include: Include = "measured") -> LevelCodes:
@@ -129,7 +129,7 @@ def cube(
     mask = _mask(codes, wanted)
     keys = [Key(n, codes.keys[n].values, _take(codes.keys[n].codes, mask)) for n in names]
     measures = {name: _take(values, mask) for name, values in codes.measures.items()}
-    groups = group(keys, len(measures["count"]))
+    groups = group(keys, _rows(measures))
     return Cube(names, groups.codes, groups.sum(measures))
 
 
@@ -140,6 +140,10 @@ def _mask(codes: LevelCodes, filters: list[tuple[str, int]]) -> npt.NDArray[np.b
         same = codes.keys[level].codes == code
         mask = same if mask is None else mask & same
     return mask
+
+
+def _rows(measures: Mapping[str, Ints]) -> int:
+    return len(next(iter(measures.values())))
 
 
 def _take(values: npt.NDArray[Any], mask: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:

@@ -1,0 +1,51 @@
+"""What the explorer of one trace is made from, each part made once and when first needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from chopper_jupyter.core.analysis.cube import LevelCodes, level_codes
+from chopper_jupyter.core.analysis.parts import part_codes
+from chopper_jupyter.widgets.members import Members, members_of
+from chopper_jupyter.widgets.timeline_data import TimelineData
+
+if TYPE_CHECKING:
+    from chopper_jupyter.core.trace import Trace
+
+
+@dataclass(frozen=True)
+class Sources:
+    """A trace with its encoded levels, parts of wall time and timeline.
+
+    Parameters
+    ----------
+    trace : Trace
+        The trace to explore.
+    compare_to : Trace, optional
+        Another one that it is compared with.
+    """
+
+    trace: Trace
+    compare_to: Trace | None = None
+
+    @cached_property
+    def codes(self) -> LevelCodes:
+        """Levels and measures of the included kernels."""
+        return level_codes(self.trace)
+
+    @cached_property
+    def members(self) -> Members:
+        """Members of each level by code."""
+        return members_of(self.codes, self.trace.info.device_kind)
+
+    @cached_property
+    def parts(self) -> LevelCodes:
+        """The same levels, with the parts of wall time as measures."""
+        return part_codes(self.trace, self.codes)
+
+    @cached_property
+    def timeline(self) -> TimelineData:
+        """The timeline."""
+        return TimelineData(self.trace)
