@@ -1,24 +1,74 @@
 /** Messages between the live widget and Python, over anywidget's custom messages. */
 import type { Cube, Filter, Level } from "./model/payload.ts";
+import type { Picture } from "./model/timeline.ts";
 
-export interface QueryMessage {
+/** Sums over levels. */
+export interface CubeQuestion {
   readonly kind: "query";
-  readonly id: number;
   readonly levels: readonly Level[];
   readonly filters: readonly Filter[];
+  /** What is summed, if not the measures. */
+  readonly of?: "parts";
 }
+
+/** A window of the timeline. */
+export interface WindowQuestion {
+  readonly kind: "timeline";
+  readonly gpus: readonly number[];
+  readonly from: number;
+  readonly to: number;
+  readonly width: number;
+  readonly filters: readonly Filter[];
+}
+
+/** All about one kernel. */
+export interface KernelQuestion {
+  readonly kind: "kernel";
+  readonly kernel: number;
+}
+
+export type Question = CubeQuestion | WindowQuestion | KernelQuestion;
 
 export interface CancelMessage {
   readonly kind: "cancel";
   readonly id: number;
 }
 
-export type Outgoing = QueryMessage | CancelMessage;
+export type Outgoing = (Question & { readonly id: number }) | CancelMessage;
 
-export interface AnswerMessage {
+export interface Neighbour {
+  readonly id: number;
+  readonly label: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface KernelDetails {
+  readonly id: number;
+  readonly title: string;
+  readonly name: string;
+  readonly gpu: number;
+  readonly start: number;
+  readonly end: number;
+  /** Start of its launch call, and of the forward call it is the gradient of. */
+  readonly launch: number | null;
+  readonly forward: number | null;
+  readonly rows: readonly (readonly [label: string, value: string])[];
+  readonly before: Neighbour | null;
+  readonly after: Neighbour | null;
+  readonly counters: readonly (readonly [name: string, value: string])[];
+}
+
+/** The part that answers the question is there. */
+export interface Answered {
+  readonly cube?: Cube;
+  readonly timeline?: Picture;
+  readonly details?: KernelDetails;
+}
+
+export interface AnswerMessage extends Answered {
   readonly kind: "answer";
   readonly id: number;
-  readonly cube: Cube;
 }
 
 export interface FailureMessage {

@@ -1,10 +1,12 @@
 // @vitest-environment jsdom
 import { beforeEach, expect, test, vi } from "vitest";
 import { rollUp } from "../src/model/cube.ts";
-import type { QueryMessage } from "../src/protocol.ts";
+import type { CubeQuestion } from "../src/protocol.ts";
 import widget from "../src/widget.ts";
 import { fakeModel, type FakeModel } from "./model_double.ts";
 import { buildPayload, fullCube, packed } from "./payload.ts";
+
+type AskedCube = CubeQuestion & { readonly id: number };
 
 vi.stubGlobal("CSS", { escape: (text: string) => text }); // jsdom has none
 
@@ -41,7 +43,7 @@ test("a question goes to Python and its answer is drawn", async () => {
   const { host } = await render(model);
   const status = () => [...host.querySelectorAll("[data-testid=status]")].map((each) => each.textContent);
   expect(status()).toContain("Computing");
-  const query = model.sent.find((message) => (message as QueryMessage).levels.includes("op")) as QueryMessage;
+  const query = model.sent.find((message) => (message as AskedCube).levels.includes("op")) as AskedCube;
   model.emit("msg:custom", { kind: "answer", id: query.id, cube: rollUp(fullCube(), query) }, []);
   await vi.waitFor(() => expect(status()).not.toContain("Computing"));
   expect(host.querySelector('[data-testid=icicle-node][data-label="mlp.gate"]')).not.toBeNull();
@@ -50,7 +52,7 @@ test("a question goes to Python and its answer is drawn", async () => {
 test("what Python could not do is said in the panel", async () => {
   const model = fakeModel({ payload: packed(buildPayload()), level_order: ["gpu", "op"] });
   const { host } = await render(model);
-  const query = model.sent[0] as QueryMessage;
+  const query = model.sent[0] as AskedCube;
   model.emit("msg:custom", { kind: "failure", id: query.id, message: "the trace was closed" }, []);
   await vi.waitFor(() => expect(host.textContent).toContain("the trace was closed"));
 });

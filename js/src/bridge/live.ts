@@ -1,7 +1,7 @@
 /** The source of the live widget: embedded cubes first, questions to Python for the rest. */
 import type { Query } from "../model/cube.ts";
 import type { Cube, Payload } from "../model/payload.ts";
-import { isIncoming, type Incoming, type Outgoing } from "../protocol.ts";
+import { isIncoming, type Answered, type Incoming, type Outgoing, type Question } from "../protocol.ts";
 import { answerFromCubes, createMemory, type DataSource } from "./source.ts";
 
 /** No answer for so long: the Jupyter kernel is gone, or busy with a cell. */
@@ -16,8 +16,7 @@ export interface Channel {
 
 interface Pending {
   readonly id: number;
-  readonly query: Query;
-  resolve(cube: Cube): void;
+  resolve(answer: Answered): void;
   reject(error: Error): void;
   readonly timer: ReturnType<typeof setTimeout>;
 }
@@ -35,16 +34,23 @@ export function liveSource(payload: Payload, channel: Channel, onReach: () => vo
     onReach();
   };
 
-  const ask = (slot: string, query: Query): Promise<Cube> => {
+  const request = (slot: string, question: Question): Promise<Answered> => {
     const old = take(pending, slot);
     if (old) channel.send({ kind: "cancel", id: old.id });
     const id = ++lastId;
-    const promise = new Promise<Cube>((resolve, reject) => {
+    const promise = new Promise<Answered>((resolve, reject) => {
       const timer = setTimeout(() => setSilent(true), PATIENCE_MS);
-      pending.set(slot, { id, query, resolve, reject, timer });
+      pending.set(slot, { id, resolve, reject, timer });
     });
-    channel.send({ kind: "query", id, levels: query.levels, filters: query.filters });
+    channel.send({ ...question, id });
     return promise;
+  };
+
+  const ask = async (slot: string, query: Query): Promise<Cube> => {
+    const { cube } = await request(slot, { kind: "query", ...query });
+    if (!cube) throw new Error("Python sent no sums.");
+    memory.set(query, cube);
+    return cube;
   };
 
   const receive = (message: unknown) => {
@@ -52,7 +58,6 @@ export function liveSource(payload: Payload, channel: Channel, onReach: () => vo
     const slot = [...pending].find(([, { id }]) => id === message.id)?.[0];
     const question = slot === undefined ? null : take(pending, slot);
     if (!question) return; // superseded
-    if (message.kind === "answer") memory.set(question.query, message.cube);
     settle(question, message);
     setSilent(false);
   };
@@ -62,6 +67,7 @@ export function liveSource(payload: Payload, channel: Channel, onReach: () => vo
     live: () => !silent,
     peek: (query) => answerFromCubes(payload, memory, query, silent),
     ask,
+    request,
     close: () => {
       channel.off("msg:custom", receive);
       for (const slot of [...pending.keys()]) take(pending, slot);
@@ -78,6 +84,6 @@ function take(pending: Map<string, Pending>, slot: string): Pending | null {
 }
 
 function settle(question: Pending, message: Incoming): void {
-  if (message.kind === "answer") question.resolve(message.cube);
+  if (message.kind === "answer") question.resolve(message);
   else question.reject(new Error(message.message));
 }

@@ -1,6 +1,7 @@
 /** Where views get sums from: embedded cubes at once, Python later. */
 import { queryKey, rollUp, smallestCube, type Query } from "../model/cube.ts";
 import type { Cube, Payload } from "../model/payload.ts";
+import type { Answered, Question } from "../protocol.ts";
 
 export interface DataSource {
   /** True while questions can be put to Python. */
@@ -12,6 +13,8 @@ export interface DataSource {
    * promise then never settles.
    */
   ask(slot: string, query: Query): Promise<Cube>;
+  /** The same for any question. */
+  request(slot: string, question: Question): Promise<Answered>;
   close(): void;
 }
 
@@ -51,7 +54,8 @@ export function answerFromCubes(
 ): Cube | null {
   const known = memory.get(query);
   if (known && (coarse || known.coarse === null)) return known;
-  const cube = smallestCube(payload.cubes, query, coarse);
+  const cubes = query.of === "parts" ? (payload.part_cubes ?? []) : payload.cubes;
+  const cube = smallestCube(cubes, query, coarse);
   if (!cube) return null;
   const answer = rollUp(cube, query);
   memory.set(query, answer);
@@ -61,10 +65,12 @@ export function answerFromCubes(
 /** The source of a static page: what is embedded, and nothing else. */
 export function embeddedSource(payload: Payload): DataSource {
   const memory = createMemory();
+  const refuse = () => Promise.reject(new Error("needs a running Jupyter kernel"));
   return {
     live: () => false,
     peek: (query) => answerFromCubes(payload, memory, query, true),
-    ask: () => Promise.reject(new Error("needs a running Jupyter kernel")),
+    ask: refuse,
+    request: refuse,
     close: () => undefined,
   };
 }

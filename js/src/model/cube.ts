@@ -4,6 +4,8 @@ import type { Cube, Filter, Level } from "./payload.ts";
 export interface Query {
   readonly levels: readonly Level[];
   readonly filters: readonly Filter[];
+  /** What is summed, if not the measures. */
+  readonly of?: "parts";
 }
 
 /** Levels whose small values may be merged; sums over the other levels stay exact. */
@@ -98,5 +100,5 @@ function matchingRows(cube: Cube, filters: readonly Filter[]): number[] {
 /** Same questions have the same key, whatever the order of their filters. */
 export function queryKey(query: Query): string {
   const filters = query.filters.map(([level, code]) => `${level}=${code}`).sort();
-  return `${query.levels.join()}|${filters.join()}`;
+  return `${query.of ?? ""}|${query.levels.join()}|${filters.join()}`;
 }

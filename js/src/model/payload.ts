@@ -1,4 +1,5 @@
 /** What Python hands over: dictionaries, the table of metrics, and pre-aggregated cubes. */
+import type { TimelineInfo } from "./timeline.ts";
 
 export const LEVELS = ["gpu", "iteration", "phase", "layer", "op", "kernel"] as const;
 export type Level = (typeof LEVELS)[number];
@@ -41,6 +42,13 @@ export interface Cube {
   readonly coarse: string | null;
 }
 
+/** A share of wall time; `idle` if the GPU did nothing. */
+export interface Part {
+  readonly name: string;
+  readonly title: string;
+  readonly idle: boolean;
+}
+
 /** A value as Python says it: labels survive where codes do not; numbers for GPU and iteration. */
 export type LabelledFilter = [level: string, label: string | number | null];
 
@@ -61,6 +69,10 @@ export interface Payload {
   readonly metrics: readonly Metric[];
   readonly cubes: readonly Cube[];
   readonly totals: Readonly<Record<string, number>>;
+  /** Parts of wall time, and sums of them named after the parts. */
+  readonly parts?: readonly Part[];
+  readonly part_cubes?: readonly Cube[];
+  readonly timeline?: TimelineInfo | null;
   readonly breakdown: readonly { readonly name: string; readonly title: string; readonly ns: number }[];
   /** Static pages only: what was selected when the page was made, and how it looked. */
   readonly selection?: readonly LabelledFilter[];

@@ -3,6 +3,7 @@ import type { DataSource } from "../bridge/source.ts";
 import type { Theme } from "../model/colour.ts";
 import type { Measure } from "../model/fit.ts";
 import type { Filter, Metric, Payload } from "../model/payload.ts";
+import type { Picture } from "../model/timeline.ts";
 import type { Drill } from "../store/drill.ts";
 import type { Questions } from "../store/questions.ts";
 import type { State, Store } from "../store/state.ts";
@@ -20,6 +21,8 @@ export interface Context {
   drill(): Drill;
   /** Replace the selection. */
   select(selection: readonly Filter[]): void;
+  /** Select what a slice of the timeline is named after: its phase, layer and op. */
+  selectNamed(picture: Picture, slice: number): void;
   /** Take the last filter off the selection. */
   up(): void;
   /** True if the sums of this selection can be had. */

@@ -2,8 +2,9 @@
 import type { DataSource } from "../bridge/source.ts";
 import { availableMetrics } from "../model/metrics.ts";
 import { selectionName } from "../model/names.ts";
-import type { Payload } from "../model/payload.ts";
-import { completeOrder } from "../model/selection.ts";
+import type { LabelledFilter, Payload } from "../model/payload.ts";
+import { completeOrder, fix, fromLabels } from "../model/selection.ts";
+import { nameIn } from "../model/timeline.ts";
 import { createDrill, type Drill } from "../store/drill.ts";
 import { createQuestions } from "../store/questions.ts";
 import { createStore, firstState, type Store, type Synced } from "../store/state.ts";
@@ -22,6 +23,7 @@ import { icicleView } from "./icicle.ts";
 import { fenceKeys } from "./keyboard.ts";
 import { textMeasure } from "./measure.ts";
 import { tableView } from "./table.ts";
+import { timelineView } from "./timeline.ts";
 import { applyTheme, watchTheme } from "./theme.ts";
 import { createTooltip } from "./tooltip.ts";
 
@@ -100,6 +102,13 @@ function createContext(
     theme: () => (root.getAttribute("data-theme") === "dark" ? "dark" : "light"),
     drill: (): Drill => drillAt(store.get().synced),
     select,
+    selectNamed: (picture, slice) => {
+      const labels = (["phase", "op", "layer"] as const).flatMap((level): LabelledFilter[] => {
+        const name = nameIn(picture, level, slice);
+        return name === null ? [] : [[level, name]];
+      });
+      select(fix(store.get().synced.selection, fromLabels(payload, labels)));
+    },
     up: () => select(store.get().synced.selection.slice(0, -1)),
     canSelect: (filters) => source.live() || source.peek({ levels: [], filters }) !== null,
     hover: (filter) => markHovered(root, filter ? hoverKey(filter) : null),
@@ -120,6 +129,7 @@ function assemble(
   const [icicle, table] = [icicleView(context), tableView(context)];
   const [breakdown, heatmap] = [breakdownView(context), heatmapView(context, variation)];
   const foot = footView(context);
+  const timeline = timelineView(context);
   root.append(
     el("style", {}, styles),
     header.element,
@@ -128,12 +138,13 @@ function assemble(
     el(
       "div",
       { class: "cj-grid" },
-      el("div", { class: "cj-col" }, icicle.element, table.element),
+      el("div", { class: "cj-col" }, icicle.element, timeline?.element ?? null, table.element),
       el("div", { class: "cj-col cj-right" }, breakdown.element, heatmap.element),
     ),
     foot.element,
   );
-  return [header, chips, colour, crumb, icicle, table, breakdown, heatmap, foot];
+  const views = [header, chips, colour, crumb, icicle, timeline, table, breakdown, heatmap, foot];
+  return views.filter((view): view is View => view !== null);
 }
 
 function drawAll(root: HTMLElement, context: Context, views: readonly View[]): void {

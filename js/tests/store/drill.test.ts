@@ -29,6 +29,7 @@ function slowSource() {
       asked.push(query);
       return new Promise((resolve, reject) => (settle = { resolve, reject }));
     },
+    request: () => Promise.reject(new Error("not in this test")),
     close: () => undefined,
   };
   const reply = async () => {
