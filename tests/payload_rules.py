@@ -31,7 +31,7 @@ def check_payload(payload):
     assert set(payload["totals"]) == {*names, "wall_ns"}
     assert sum(p["ns"] for p in payload["breakdown"]) == payload["totals"]["wall_ns"]
     for metric in payload["metrics"]:
-        known = {*names, "instances", "total_time_ns", "one"}
+        known = {*names, "instances", "total_time_ns", "one", "time_each_ns", "other_time_each_ns"}
         assert known >= {*metric["numerator"], *metric["denominator"]}, metric["name"]
     numbers = [member["value"] for member in payload["dictionaries"]["iteration"]]
     assert payload["iteration_numbers"] == numbers

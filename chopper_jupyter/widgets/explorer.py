@@ -18,7 +18,7 @@ from chopper_jupyter.core.errors import unknown_name
 from chopper_jupyter.widgets import front_end
 from chopper_jupyter.widgets.headless import display_mode
 from chopper_jupyter.widgets.packing import pack, to_json
-from chopper_jupyter.widgets.payload import ORDER, payload_of
+from chopper_jupyter.widgets.payload import ORDER, SIZES, payload_of
 from chopper_jupyter.widgets.selection import (
     Selection,
     checked,
@@ -49,6 +49,8 @@ class _State:
     selection: list[list[Any]]
     level_order: list[str]
     metric: str
+    size: str
+    filters: dict[str, Any]
     theme: str
 
 
@@ -62,6 +64,9 @@ class Explorer:
     ----------
     trace : Trace
         The trace to explore; restrict it by ``trace.filter`` first if it is too much.
+    compare_to : Trace, optional
+        Another trace to compare with. Parts are matched by phase, layer and op; the explorer
+        colours by the change of their time and lists what is unmatched on both sides.
     level_order : iterable of str, optional
         Levels from the outside in; those left out follow in the default order: phase, op,
         layer, kernel, gpu, iteration.
@@ -89,15 +94,18 @@ class Explorer:
         self,
         trace: Trace,
         *,
+        compare_to: Trace | None = None,
         level_order: Iterable[str] | None = None,
         metric: str | None = None,
         theme: Literal["light", "dark"] | None = None,
     ) -> None:
         self.trace = trace
-        self._sources = Sources(trace)
+        self.compare_to = compare_to
+        self._sources = Sources(trace, compare_to)
         if theme is not None and theme not in THEMES:
             raise unknown_name(what="theme", name=theme, known=THEMES)
-        self._state = _State([], checked_order(level_order, ORDER), "time", theme or "")
+        order = checked_order(level_order, ORDER)
+        self._state = _State([], order, "time", "time_ns", {}, theme or "")
         self._widget: ExplorerWidget | None = None
         if metric is not None:
             self.metric = metric
@@ -136,13 +144,52 @@ class Explorer:
         find_metrics([name], self._sources.codes.measures, self.trace.info.device_kind)
         self._shown.metric = name
 
+    @property
+    def size(self) -> str:
+        """Name of the measure that sizes the icicle.
+
+        ``"time_ns"``, ``"busy_ns"`` (exclusive time: wall time accounted for, nothing twice),
+        ``"idle_ns"``, ``"count"`` and, where recorded, ``"flops"`` and ``"message_bytes"``.
+        """
+        return self._shown.size
+
+    @size.setter
+    def size(self, name: str) -> None:
+        known = [size for size in SIZES if size in self._sources.codes.measures]
+        if name not in known:
+            raise unknown_name(what="measure", name=name, known=known)
+        self._shown.size = name
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """What the explorer is restricted to: a value, or a list of values, by level.
+
+        Everything it shows is of the filtered trace, as by ``trace.filter``; the selection is
+        made within it. Set it to ``{}`` to show everything again.
+        """
+        return dict(self._shown.filters)
+
+    @filters.setter
+    def filters(self, levels: Mapping[str, Any] | None) -> None:
+        wanted = dict(levels or {})
+        self._sources = Sources(
+            self.trace.filter(**wanted),
+            None if self.compare_to is None else self.compare_to.filter(**wanted),
+        )
+        self.__dict__.pop("_static_payload", None)
+        kept = from_labels(self._shown.selection, self._sources.members, self._sources.codes)
+        self._shown.filters = wanted
+        self.selection = kept
+        if self._widget is not None:
+            self._widget.show(self._sources, self._live_payload())
+
     def selected_trace(self) -> Trace:
         """Return the trace restricted to what is selected, warm-up left out."""
         levels = dict(self.selection)
         iterations = self._sources.codes.included.iterations
         if iterations:
             levels.setdefault("iteration", list(iterations))
-        kept = self.trace.filter(**levels)
+        kept = self._sources.trace.filter(**levels)
         return replace(kept, info=replace(kept.info, warmup=0))
 
     def selected_kernels(self) -> pd.DataFrame:
@@ -180,9 +227,8 @@ class Explorer:
         if self._widget is None:
             from chopper_jupyter.widgets.view import ExplorerWidget  # noqa: PLC0415  heavy
 
-            data = payload_of(self._sources, merge=False) | {"uid": self._uid}
             self._widget = ExplorerWidget(
-                self._sources, uid=self._uid, payload=pack(data), **vars(self._state)
+                self._sources, uid=self._uid, payload=self._live_payload(), **vars(self._state)
             )
         return self._widget
 
@@ -249,6 +295,9 @@ class Explorer:
         _SHOWN[self._digest] += 1
         return f"{self._digest}n{_SHOWN[self._digest]}"
 
+    def _live_payload(self) -> str:
+        return pack(payload_of(self._sources, merge=False) | {"uid": self._uid})
+
     def _static_html(self, uid: str) -> str:
         shown = self._shown
         payload = self._static_payload | {
@@ -256,6 +305,7 @@ class Explorer:
             "selection": list(shown.selection),
             "order": list(shown.level_order),
             "metric": shown.metric,
+            "size": shown.size,
             "theme": shown.theme,
         }
         return static_html(payload, top_ops_of(self._sources.codes, self._sources.members))

@@ -9,7 +9,10 @@ from chopper_jupyter.core.analysis.breakdown import PARTS, breakdown
 from chopper_jupyter.core.analysis.metrics import MEASURES, metrics_for
 from chopper_jupyter.core.analysis.parts import parts_for
 from chopper_jupyter.core.schema import FAMILIES
+from chopper_jupyter.widgets.comparison import METRICS as COMPARISON_METRICS
+from chopper_jupyter.widgets.comparison import comparison_of
 from chopper_jupyter.widgets.embedding import Embedding, embed
+from chopper_jupyter.widgets.evidence import missing_from
 from chopper_jupyter.widgets.extra_cubes import matched_cubes
 from chopper_jupyter.widgets.facts import facts_of
 from chopper_jupyter.widgets.packing import packed_size
@@ -17,7 +20,6 @@ from chopper_jupyter.widgets.timeline_data import embedded_timeline
 from chopper_jupyter.widgets.wording import clip, printable
 
 if TYPE_CHECKING:
-    from chopper_jupyter.core.analysis.cube import LevelCodes
     from chopper_jupyter.core.trace import Trace
     from chopper_jupyter.widgets.members import Members
     from chopper_jupyter.widgets.sources import Sources
@@ -53,6 +55,29 @@ PART_WISHES = (
 """Levels over which the parts of wall time are embedded."""
 
 _PARTS_SHARE = 0.08
+_COMPARISON_SHARE = 0.1
+
+SIZES = {
+    "time_ns": "Time",
+    "busy_ns": "Exclusive time",
+    "idle_ns": "Idle before",
+    "count": "Kernels",
+    "flops": "FLOPs",
+    "message_bytes": "Message",
+}
+"""Measures that can size the icicle, in its words."""
+
+SPREAD: dict[str, Any] = {
+    "name": "spread",
+    "title": "Spread",
+    "unit": "%",
+    "numerator": {},
+    "denominator": {},
+    "meaning": "standard deviation over iterations, of their mean",
+    "needs": None,
+    "over": "iteration",
+}
+"""Not a ratio of sums: the front end takes it over the iterations of a row."""
 
 
 def payload_of(sources: Sources, *, merge: bool, budget: int = BUDGET) -> dict[str, Any]:
@@ -74,7 +99,7 @@ def payload_of(sources: Sources, *, merge: bool, budget: int = BUDGET) -> dict[s
     dict
         JSON data; times are int nanoseconds, summed over all included iterations and GPUs.
     """
-    base = _description(sources.trace, sources.codes)
+    base = _description(sources)
     base |= {"timeline": embedded_timeline(sources.timeline, _TIMELINE_SHARE * budget)}
     if not merge:
         embedding = embed(sources.codes, sources.members, budget, merge=False)
@@ -83,7 +108,7 @@ def payload_of(sources: Sources, *, merge: bool, budget: int = BUDGET) -> dict[s
     for attempt in range(_TRIES):
         # Sizes of parts only estimate the size of the whole, so a miss is tried again smaller.
         tried = 0 if attempt == _TRIES - 1 else room * 0.85**attempt
-        share = 1 - _PARTS_SHARE
+        share = 1 - _PARTS_SHARE - (_COMPARISON_SHARE if sources.other else 0)
         embedding = embed(sources.codes, sources.members, int(share * tried))
         payload = base | _embedded(embedding) | _extra(sources, embedding.members, int(tried))
         if packed_size(payload) <= budget:
@@ -95,7 +120,11 @@ def _extra(sources: Sources, listed: Members, budget: int) -> dict[str, Any]:
     """Sum beside the measures what the panels on the right show."""
     room = _PARTS_SHARE * budget
     made = matched_cubes(sources.parts, sources.members, listed, PART_WISHES, room)
-    return {"part_cubes": made}
+    extra: dict[str, Any] = {"part_cubes": made}
+    other = sources.other
+    if other is not None:
+        extra["compare"] = comparison_of(other, sources, listed, _COMPARISON_SHARE * budget)
+    return extra
 
 
 def _embedded(embedding: Embedding) -> dict[str, Any]:
@@ -107,7 +136,8 @@ def _embedded(embedding: Embedding) -> dict[str, Any]:
     }
 
 
-def _description(trace: Trace, codes: LevelCodes) -> dict[str, Any]:
+def _description(sources: Sources) -> dict[str, Any]:
+    trace, codes = sources.trace, sources.codes
     included = codes.included
     totals = codes.totals
     kind = trace.info.device_kind
@@ -126,11 +156,21 @@ def _description(trace: Trace, codes: LevelCodes) -> dict[str, Any]:
         "order": list(ORDER),
         "families": [{"name": name, "title": FAMILY_TITLES[name]} for name in FAMILIES],
         "measures": [MEASURES[name].to_dict() for name in codes.measures],
-        "metrics": [metric.to_dict() for metric in metrics_for(codes.measures, kind)],
+        "metrics": _metrics(sources),
+        "sizes": [{"name": n, "title": t} for n, t in SIZES.items() if n in codes.measures],
+        "findings": sources.findings,
+        "missing": missing_from(trace),
         "totals": {**totals, "wall_ns": totals["busy_ns"] + totals["idle_ns"]},
         "breakdown": _breakdown(trace),
         "parts": [asdict(part) for part in parts_for(kind)],
     }
+
+
+def _metrics(sources: Sources) -> list[dict[str, Any]]:
+    found = metrics_for(sources.codes.measures, sources.trace.info.device_kind)
+    more = [SPREAD] if len(sources.codes.included.iterations) > 1 else []
+    more += COMPARISON_METRICS if sources.other else []
+    return [*(metric.to_dict() for metric in found), *more]
 
 
 def _breakdown(trace: Trace) -> list[dict[str, Any]]:

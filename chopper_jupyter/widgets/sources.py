@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chopper_jupyter.core.analysis.cube import LevelCodes, level_codes
 from chopper_jupyter.core.analysis.parts import part_codes
+from chopper_jupyter.widgets.evidence import found_in
 from chopper_jupyter.widgets.members import Members, members_of
 from chopper_jupyter.widgets.timeline_data import TimelineData
 
@@ -44,6 +45,16 @@ class Sources:
     def parts(self) -> LevelCodes:
         """The same levels, with the parts of wall time as measures."""
         return part_codes(self.trace, self.codes)
+
+    @cached_property
+    def other(self) -> Sources | None:
+        """The trace that it is compared with."""
+        return None if self.compare_to is None else Sources(self.compare_to)
+
+    @cached_property
+    def findings(self) -> list[dict[str, Any]]:
+        """Findings about the trace, for the browser."""
+        return found_in(self.trace)
 
     @cached_property
     def timeline(self) -> TimelineData:

@@ -36,7 +36,8 @@ class ExplorerWidget(anywidget.AnyWidget):  # type: ignore[misc]  # it has no an
     selection = traitlets.List(help="pairs of level and label; null is None").tag(sync=True)
     level_order = traitlets.List(traitlets.Unicode(), help="levels, outermost first").tag(sync=True)
     metric = traitlets.Unicode("time", help="metric that sizes and sorts").tag(sync=True)
-    filters = traitlets.Dict(help="reserved").tag(sync=True)
+    size = traitlets.Unicode("time_ns", help="measure that sizes the icicle").tag(sync=True)
+    filters = traitlets.Dict(help="what the explorer is restricted to").tag(sync=True)
     theme = traitlets.Enum(["", "light", "dark"], default_value="").tag(sync=True)
 
     def __init__(self, sources: Sources, **state: Any) -> None:
@@ -45,6 +46,11 @@ class ExplorerWidget(anywidget.AnyWidget):  # type: ignore[misc]  # it has no an
         state = {"layout": {"width": "100%"}} | state
         super().__init__(_esm=front_end.read(front_end.WIDGET_FILE), **state)
         self.on_msg(self._reply)
+
+    def show(self, sources: Sources, payload: str) -> None:
+        """Show another part of the trace: answers come from it from now on."""
+        self._sources = sources
+        self.payload = payload
 
     def _reply(self, _widget: Any, message: Any, _buffers: Any) -> None:
         # What answers come from never changes, so replies need no lock, even among threads.
