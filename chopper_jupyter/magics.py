@@ -13,7 +13,9 @@ import linecache
 import re
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from IPython import get_ipython
 from IPython.core.error import UsageError
@@ -21,10 +23,18 @@ from IPython.core.magic import needs_local_scope, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
-from chopper_jupyter.core.errors import CollectError
+from chopper_jupyter.collect.replay.cells import Cell
+from chopper_jupyter.collect.replay.history import History
+from chopper_jupyter.collect.replay.notebook import OPTIONS as REPLAY_OPTIONS
+from chopper_jupyter.collect.replay.notebook import replay
+from chopper_jupyter.core.errors import ChopperError, CollectError
+from chopper_jupyter.core.read import read_trace
+from chopper_jupyter.core.run_folder import is_run_folder, read_run
+from chopper_jupyter.core.trace import Trace
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Callable
     from types import FrameType
 
     from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
@@ -32,6 +42,7 @@ if TYPE_CHECKING:
     from chopper_jupyter.collect.profile import Recording
 
 NAME = "chopper_profile"
+LINE_NAME = "chopper"
 
 _HEADER = re.compile(rf"%%{NAME}(?:[ \t]+(?P<arguments>[^\n]*))?\s*")
 _OPTIONS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
@@ -66,8 +77,10 @@ _OPTIONS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
         {"action": "store_true", "help": "Show the headline but no explorer."},
     ),
     (("-q", "--quiet"), {"action": "store_true", "help": "Show nothing."}),
+    *REPLAY_OPTIONS,
 ]
 
+_HISTORIES: WeakKeyDictionary[InteractiveShell, History] = WeakKeyDictionary()
 _FUTURE = re.compile(r"\s*from\s+__future__\s+import\b")
 
 
@@ -76,6 +89,10 @@ def register(ipython: InteractiveShell) -> None:
     if transform not in ipython.input_transformers_cleanup:
         ipython.input_transformers_cleanup.append(transform)
     ipython.register_magic_function(MAGIC, magic_kind="cell", magic_name=NAME)
+    ipython.register_magic_function(LINE_MAGIC, magic_kind="line", magic_name=LINE_NAME)
+    if ipython not in _HISTORIES:
+        _HISTORIES[ipython] = History(ipython)
+        _HISTORIES[ipython].listen()
 
 
 def unregister(ipython: InteractiveShell) -> None:
@@ -83,6 +100,10 @@ def unregister(ipython: InteractiveShell) -> None:
     if transform in ipython.input_transformers_cleanup:
         ipython.input_transformers_cleanup.remove(transform)
     ipython.magics_manager.magics["cell"].pop(NAME, None)
+    ipython.magics_manager.magics["line"].pop(LINE_NAME, None)
+    history = _HISTORIES.pop(ipython, None)
+    if history is not None:
+        history.stop()
 
 
 def transform(lines: list[str]) -> list[str]:
@@ -135,15 +156,56 @@ def chopper_profile(line: str, cell: str, local_ns: dict[str, Any] | None = None
     return None
 
 
-def _with_options(function: Any) -> Any:
+def chopper(line: str) -> None:
+    """Add hardware counters to a run recorded before: ``%chopper counters TRACE``.
+
+    The profiled cell is run again under the counter tool of this machine, once per pass.
+    """
+    __tracebackhide__ = True
+    shell = get_ipython()
+    arguments = parse_argstring(LINE_MAGIC, line)
+    arguments.counters = arguments.counters or "matrix,memory"
+    target = shell.user_ns.get(arguments.target)
+    folder = target.info.folder if isinstance(target, Trace) else arguments.target
+    if not folder or not is_run_folder(Path(folder)):
+        msg = f"{arguments.target} is neither a run folder nor a Trace that was read from one"
+        raise UsageError(msg)
+    try:
+        source = read_run(Path(folder)).get("cell_source")
+        cells = _HISTORIES[shell].cells()
+        again = [cell for cell in cells if cell.source == source]
+        profiled = again[-1] if again else Cell(shell.execution_count, source or "")
+        counted = replay(arguments, Path(folder), cells, profiled, _say)
+    except ChopperError as error:
+        raise UsageError(str(error)) from None
+    if counted and isinstance(target, Trace):
+        shell.user_ns[arguments.target] = read_trace(folder)
+        _say(f"{arguments.target} now has counters")
+
+
+def _with_options(function: Any, options: list[tuple[tuple[str, ...], dict[str, Any]]]) -> Any:
     """Give a magic its arguments and its help text."""
-    for flags, settings in reversed(_OPTIONS):
+    for flags, settings in reversed(options):
         function = argument(*flags, **settings)(function)
-    return magic_arguments()(no_var_expand(needs_local_scope(function)))
+    return magic_arguments()(function)
 
 
-MAGIC = _with_options(chopper_profile)
+MAGIC = _with_options(no_var_expand(needs_local_scope(chopper_profile)), _OPTIONS)
 """The function with its arguments, as IPython wants it registered."""
+
+LINE_MAGIC = _with_options(
+    no_var_expand(chopper),
+    [
+        (("what",), {"choices": ["counters"], "help": "What to do."}),
+        (("target",), {"metavar": "TRACE", "help": "Variable with a Trace, or a run folder."}),
+        *REPLAY_OPTIONS,
+    ],
+)
+"""``%chopper`` likewise."""
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
 
 
 def _compiled(shell: InteractiveShell, cell: str) -> tuple[Any, Any]:
@@ -248,6 +310,8 @@ def _finish(
 
 
 def _report(shell: InteractiveShell, arguments: Namespace, recording: Recording) -> None:
+    if arguments.counters is not None:
+        _count(shell, arguments, recording)
     if arguments.quiet and arguments.output is None:
         return
     trace = recording.trace
@@ -265,6 +329,16 @@ def _report(shell: InteractiveShell, arguments: Namespace, recording: Recording)
         from chopper_jupyter.widgets.explorer import Explorer  # noqa: PLC0415
 
         display(Explorer(trace))
+
+
+def _count(shell: InteractiveShell, arguments: Namespace, recording: Recording) -> None:
+    """Run the cell again for counters; if that fails, the recording is what it was."""
+    profiled = Cell(shell.execution_count, recording.cell_source or "")
+    say: Callable[[str], None] = (lambda _: None) if arguments.quiet else _say
+    try:
+        replay(arguments, recording.run_dir, _HISTORIES[shell].cells(), profiled, say)
+    except ChopperError as error:
+        sys.stderr.write(f"{NAME}: no counters: {error}\n")
 
 
 def _where(recording: Recording) -> str:

@@ -42,6 +42,8 @@ class TraceInfo:
         Tokens of one iteration over all ranks, if the user said so.
     simulated : bool
         True for a simulated run; every display says so.
+    folder : str
+        The run folder this was read from, if it was; never saved.
     run : mapping
         What ``run.json`` held (options, cell source, profiler cost, versions), if anything.
     """
@@ -54,11 +56,14 @@ class TraceInfo:
     warmup: int = 0
     tokens_per_iteration: int | None = None
     simulated: bool = False
+    folder: str = ""
     run: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data."""
-        return asdict(self) | {"missing_ranks": list(self.missing_ranks)}
+        facts = asdict(self) | {"missing_ranks": list(self.missing_ranks)}
+        del facts["folder"]  # where somebody keeps their runs is nobody else's business
+        return facts
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TraceInfo:
