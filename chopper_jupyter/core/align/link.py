@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chopper_jupyter.core import hardware
 from chopper_jupyter.core.align import kernels
 from chopper_jupyter.core.align.host import Host, host_of
 from chopper_jupyter.core.align.levels import Levels, assign
@@ -87,6 +88,20 @@ def of_rank(linked: LinkedRank, rank: int) -> LinkedRank:
     return replace(linked, **tables)
 
 
+def shifted_ranks(linked: LinkedRank, by: int) -> LinkedRank:
+    """Add to the number of every rank in a join of several."""
+    if not by:
+        return linked
+    tables = {name: _shifted(getattr(linked, name), by) for name in ("gpus", "spans", "ops")}
+    return replace(linked, **tables)
+
+
+def _shifted(table: pa.Table, by: int) -> pa.Table:
+    at = table.schema.get_field_index("rank")
+    values = pc.add(table["rank"], pa.scalar(by, pa.int32()))
+    return table.set_column(at, table.schema.field(at), values)
+
+
 def _of_rank(table: pa.Table, rank: int) -> pa.Table:
     at = table.schema.get_field_index("rank")
     values = pa.array(np.full(table.num_rows, rank), pa.int32())
@@ -96,17 +111,21 @@ def _of_rank(table: pa.Table, rank: int) -> pa.Table:
 def _gpus(events: RankEvents, devices: list[int], device_kind: str) -> pa.Table:
     names = set(events.devices.values())
     single = next(iter(names)) if len(names) == 1 else None
-    rows = [
-        {
-            "gpu": index,
-            "host": events.host,
-            "rank": events.rank,
-            "device": device,
-            "name": "cpu" if device_kind == "cpu" else events.devices.get(device, single),
-            "offset_ns": 0,
-        }
-        for index, device in enumerate(devices)
-    ]
+    rows = []
+    for index, device in enumerate(devices):
+        name = "cpu" if device_kind == "cpu" else events.devices.get(device, single)
+        known = hardware.find(name)
+        rows.append(
+            {
+                "gpu": index,
+                "host": events.host,
+                "rank": events.rank,
+                "device": device,
+                "name": name,
+                "hardware": known.gpu if known else None,
+                "offset_ns": 0,
+            }
+        )
     return conform("gpus", pa.Table.from_pylist(rows))
 
 
