@@ -169,8 +169,10 @@ def _description(sources: Sources) -> dict[str, Any]:
 def _metrics(sources: Sources) -> list[dict[str, Any]]:
     found = metrics_for(sources.codes.measures, sources.trace.info.device_kind)
     more = [SPREAD] if len(sources.codes.included.iterations) > 1 else []
-    more += COMPARISON_METRICS if sources.other else []
-    return [*(metric.to_dict() for metric in found), *more]
+    made = [*(metric.to_dict() for metric in found), *more]
+    if sources.other:
+        made[2:2] = COMPARISON_METRICS  # beside time and share
+    return made
 
 
 def _breakdown(trace: Trace) -> list[dict[str, Any]]:

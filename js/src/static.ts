@@ -13,6 +13,7 @@ function firstSynced(payload: Payload): Partial<Synced> {
   return {
     selection: fromLabels(payload, payload.selection ?? []),
     ...(payload.metric === undefined ? {} : { metric: payload.metric }),
+    ...(payload.size === undefined ? {} : { size: payload.size }),
     ...(payload.theme === undefined ? {} : { theme: payload.theme }),
   };
 }

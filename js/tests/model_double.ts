@@ -23,6 +23,7 @@ export function fakeModel(traits: Partial<Traits> = {}): FakeModel {
     selection: [],
     level_order: [],
     metric: "time",
+    size: "time_ns",
     theme: "",
     ...traits,
   };

@@ -29,17 +29,24 @@ def real(*parts: str):
     return cj.read_trace(path) if path and path.exists() else None
 
 
-TRACES = {
-    "small": lambda: cj.Explorer(llama_trace(gpus=2, layers=4)),
-    "llama": lambda: cj.Explorer(llama_trace(gpus=8, layers=32)),
-    "cpu": lambda: explorer_of(real("own_cpu")),
-    "megatron": lambda: explorer_of(real("megatron_tp8")),
-    "ddp": lambda: explorer_of(real("ddp_resnet18_2rank")),
-}
+def compared():
+    """Compare two runs of which one lost a layer, an op, and time."""
+    before, after = llama_trace(gpus=2, layers=8), llama_trace(gpus=2, layers=6, seed=1)
+    return cj.Explorer(after, compare_to=before)
 
 
 def explorer_of(trace):
     return None if trace is None else cj.Explorer(trace)
+
+
+TRACES = {
+    "small": lambda: cj.Explorer(llama_trace(gpus=2, layers=4)),
+    "llama": lambda: cj.Explorer(llama_trace(gpus=8, layers=32)),
+    "compared": compared,
+    "cpu": lambda: explorer_of(real("own_cpu", "fsdp2_patch_rank0.json.gz")),
+    "megatron": lambda: explorer_of(real("megatron_tp8")),
+    "ddp": lambda: explorer_of(real("ddp_resnet18_2rank")),
+}
 
 
 def shoot(browser, file: Path, folder: Path) -> None:

@@ -91,6 +91,11 @@ export function metricText(value: number | null, unit: string): string {
   return withUnit(significant(value), unit);
 }
 
+/** A value as text, always signed if it is a difference. */
+export function signed(text: string, value: number | null, difference: boolean): string {
+  return difference && value !== null && value > 0 && !/^0(\.0+)?(\u202f|$)/.test(text) ? `+${text}` : text;
+}
+
 export interface ColumnFormat {
   readonly unit: string;
   cell(value: number | null): string;

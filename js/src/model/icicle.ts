@@ -1,6 +1,6 @@
 /** Lays the tree out as an icicle: one row per level, width by time, nothing narrower than readable. */
 import { hierarchy, partition } from "d3-hierarchy";
-import { isOrdered, pathTo, timeOf, type Children, type Node, type Tree } from "./tree.ts";
+import { isOrdered, pathTo, sizeOf, type Children, type Node, type Tree } from "./tree.ts";
 import type { Filter, Level } from "./payload.ts";
 
 /** Alike children under this width are drawn as one pale bar. */
@@ -39,7 +39,7 @@ interface Draft {
 
 /** Bars of the whole tree, row by row from the top. */
 export function layOutIcicle(tree: Tree, levels: readonly Level[], width: number, rows: number): Bar[] {
-  if (timeOf(tree.root) <= 0) return [];
+  if (sizeOf(tree.root) <= 0) return [];
   const top = draftNode(tree, tree.root, levels, [], width, rows);
   // Sizes come from the leaves, so that no child can be wider than its parent.
   const root = hierarchy<Draft>(top, (draft) => [...draft.children]).sum((draft) =>
@@ -67,7 +67,7 @@ function draftNode(
   const path = pathTo(node, above);
   const below = rows > 1 && width >= CLOSED ? tree.children(node, levels) : null;
   const children = below ? draftChildren(tree, node, below, path, width, rows - 1) : [];
-  return { kind: "node", node, level: node.level, path, count: 1, value: timeOf(node), children };
+  return { kind: "node", node, level: node.level, path, count: 1, value: sizeOf(node), children };
 }
 
 function draftChildren(
@@ -78,7 +78,7 @@ function draftChildren(
   width: number,
   rows: number,
 ): Draft[] {
-  if (isTooFine(below, timeOf(owner), width)) return [pool(tree, owner, below, path, width, rows)];
+  if (isTooFine(below, sizeOf(owner), width)) return [pool(tree, owner, below, path, width, rows)];
   const drafts: Draft[] = [];
   let slivers: Node[] = [];
   const flush = () => {
@@ -86,7 +86,7 @@ function draftChildren(
     slivers = [];
   };
   for (const node of below.nodes) {
-    const share = timeOf(node) / timeOf(owner);
+    const share = sizeOf(node) / sizeOf(owner);
     if (share <= 0) continue;
     if (share * width < SLIVER) {
       slivers.push(node);
@@ -103,7 +103,7 @@ function draftChildren(
 function isTooFine({ level, nodes }: Children, total: number, width: number): boolean {
   if (nodes.length < 3 || level === "phase") return false;
   if (isOrdered(level)) return width / nodes.length < POOL_BELOW;
-  const widest = nodes.reduce((most, node) => Math.max(most, timeOf(node)), 0);
+  const widest = nodes.reduce((most, node) => Math.max(most, sizeOf(node)), 0);
   return (widest / total) * width < POOL_BELOW;
 }
 
@@ -118,11 +118,11 @@ function pool(
 ): Draft {
   const below = rows > 1 ? tree.children(owner, rest) : null;
   const children = below ? draftChildren(tree, owner, below, path, width, rows - 1) : [];
-  return { kind: "pooled", node: owner, level, path, count: nodes.length, value: timeOf(owner), children };
+  return { kind: "pooled", node: owner, level, path, count: nodes.length, value: sizeOf(owner), children };
 }
 
 function sliver(owner: Node, level: Level, nodes: readonly Node[], path: readonly Filter[]): Draft {
-  const value = nodes.reduce((total, node) => total + timeOf(node), 0);
+  const value = nodes.reduce((total, node) => total + sizeOf(node), 0);
   const node = nodes.length === 1 ? (nodes[0] ?? owner) : owner;
   const single = nodes.length === 1 && node !== owner;
   const at = single ? pathTo(node, path) : path;

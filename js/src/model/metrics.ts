@@ -11,10 +11,17 @@ export function instances(payload: Payload, filters: readonly Filter[]): number 
 }
 
 /** Sums of a node, completed by the pseudo-measures that metrics may name. */
-export function withPseudoMeasures(payload: Payload, sums: Sums, filters: readonly Filter[]): Sums {
+export function withPseudoMeasures(
+  payload: Payload,
+  sums: Sums,
+  filters: readonly Filter[],
+  other: number | null = null,
+): Sums {
+  const each = instances(payload, filters);
   return {
     ...sums,
-    instances: instances(payload, filters),
+    ...(other === null ? {} : { time_each_ns: (sums["time_ns"] ?? 0) / each, other_time_each_ns: other }),
+    instances: each,
     total_time_ns: payload.totals["time_ns"] ?? 0,
     one: 1,
   };
@@ -50,6 +57,8 @@ const OPERATORS = { title: "CPU operators", meaning: "CPU operators per iteratio
 
 /** True for ratios of sums, which do not grow with the amount of work (share of a total is not one). */
 export function isIntensive(metric: Metric): boolean {
+  if (metric.over) return false;
+  if (metric.diverging) return metric.unit === "%";
   const pseudo = ["instances", "total_time_ns", "one"];
   return Object.keys(metric.denominator).some((name) => !pseudo.includes(name));
 }

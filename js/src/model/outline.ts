@@ -1,5 +1,5 @@
 /** Rows of the table: children of the selection; where they are few, with their largest parts. */
-import { isOrdered, pathTo, timeOf, type Node, type Tree } from "./tree.ts";
+import { isOrdered, pathTo, sizeOf, type Node, type Tree } from "./tree.ts";
 import type { Filter, Level } from "./payload.ts";
 
 const FEW = 4;
@@ -71,13 +71,13 @@ function parts(tree: Tree, row: Row, levels: readonly Level[], options: OutlineO
 
 /** The longest parts, in the order they are in. */
 function largest(rows: readonly Row[], limit: number): Row[] {
-  const longest = [...rows].sort((a, b) => timeOf(b.node) - timeOf(a.node)).slice(0, limit);
+  const longest = [...rows].sort((a, b) => sizeOf(b.node) - sizeOf(a.node)).slice(0, limit);
   return rows.filter((row) => longest.includes(row));
 }
 
 /** Rows that matter more show more of their parts. */
 function partLimit(tree: Tree, row: Row): number {
-  const share = timeOf(row.node) / timeOf(tree.root);
+  const share = sizeOf(row.node) / sizeOf(tree.root);
   return share < 0.01 ? 0 : share > 0.3 ? 5 : 2;
 }
 

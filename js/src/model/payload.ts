@@ -31,6 +31,10 @@ export interface Metric {
   readonly denominator: Readonly<Record<string, number>>;
   readonly meaning: string;
   readonly needs: string | null;
+  /** A difference: its colours have a neutral middle at 0. */
+  readonly diverging?: boolean;
+  /** Not a ratio of sums but how they vary over the values of a level. */
+  readonly over?: Level;
 }
 
 /** Measures summed per combination of level codes; one array entry per row. */
@@ -40,6 +44,40 @@ export interface Cube {
   readonly measures: Readonly<Record<string, readonly number[]>>;
   /** What was merged to keep the cube small; null if it is exact. */
   readonly coarse: string | null;
+}
+
+export interface Finding {
+  readonly title: string;
+  readonly detail: string;
+  readonly value: string;
+  readonly selection: readonly LabelledFilter[];
+}
+
+/** What was not recorded, and the command that records it. */
+export interface Missing {
+  readonly name: string;
+  readonly title: string;
+  readonly text: string;
+  readonly command: string;
+}
+
+/** Parts of one trace that the other lacks; times are per iteration and GPU. */
+export interface Unmatched {
+  readonly count: number;
+  readonly ns: number;
+  readonly rows: readonly {
+    readonly label: string;
+    readonly ns: number;
+    readonly selection: readonly LabelledFilter[];
+  }[];
+}
+
+export interface Comparison {
+  readonly title: string;
+  readonly instances: { readonly gpus: number; readonly iterations: number };
+  readonly cubes: readonly Cube[];
+  readonly only_here: Unmatched;
+  readonly only_there: Unmatched;
 }
 
 /** A share of wall time; `idle` if the GPU did nothing. */
@@ -73,10 +111,17 @@ export interface Payload {
   readonly parts?: readonly Part[];
   readonly part_cubes?: readonly Cube[];
   readonly timeline?: TimelineInfo | null;
+  /** Measures that can size the icicle. */
+  readonly sizes?: readonly { readonly name: string; readonly title: string }[];
+  readonly findings?: readonly Finding[];
+  readonly missing?: readonly Missing[];
+  /** The other trace, where two are compared. */
+  readonly compare?: Comparison;
   readonly breakdown: readonly { readonly name: string; readonly title: string; readonly ns: number }[];
   /** Static pages only: what was selected when the page was made, and how it looked. */
   readonly selection?: readonly LabelledFilter[];
   readonly metric?: string;
+  readonly size?: string;
   readonly theme?: "" | "light" | "dark";
 }
 

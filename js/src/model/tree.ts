@@ -14,7 +14,9 @@ export interface Node {
   readonly code: number;
   readonly rows: readonly number[];
   readonly sums: Sums;
-  /** Time per family; null where the cube does not know kernels. */
+  /** What it is drawn and sorted by. */
+  readonly size: number;
+  /** Its size per family; null where the cube does not know kernels. */
   readonly families: readonly number[] | null;
 }
 
@@ -31,8 +33,8 @@ export interface Tree {
   children(node: Node, levels: readonly Level[]): Children | null;
 }
 
-export function timeOf(node: Node): number {
-  return node.sums["time_ns"] ?? 0;
+export function sizeOf(node: Node): number {
+  return node.size;
 }
 
 export function isOrdered(level: Level): boolean {
@@ -40,15 +42,13 @@ export function isOrdered(level: Level): boolean {
 }
 
 /** Build the tree over a cube; children are found when asked for and then remembered. */
-export function buildTree(cube: Cube, payload: Payload): Tree {
+export function buildTree(cube: Cube, payload: Payload, measure = "time_ns"): Tree {
   const families = familyOfRows(cube, payload);
-  const make = (level: Level | null, code: number, rows: readonly number[]): Node => ({
-    level,
-    code,
-    rows,
-    sums: sum(cube, rows),
-    families: families && familyTimes(cube, families, rows, payload.families.length),
-  });
+  const make = (level: Level | null, code: number, rows: readonly number[]): Node => {
+    const sums = sum(cube, rows);
+    const parts = families && familySizes(cube, measure, families, rows, payload.families.length);
+    return { level, code, rows, sums, size: sums[measure] ?? 0, families: parts };
+  };
   const root = make(
     null,
     -1,
@@ -86,12 +86,12 @@ function split(cube: Cube, node: Node, levels: readonly Level[], make: Make): Ch
   if (groups.size === 0) return null;
   if (groups.size === 1 && groups.has(-1)) return split(cube, node, rest, make);
   const nodes = [...groups].map(([code, rows]) => make(level, code, rows));
-  nodes.sort(isOrdered(level) ? byCode : byTime);
+  nodes.sort(isOrdered(level) ? byCode : bySize);
   return { level, rest, nodes };
 }
 
 const byCode = (a: Node, b: Node) => Number(a.code < 0) - Number(b.code < 0) || a.code - b.code;
-const byTime = (a: Node, b: Node) => timeOf(b) - timeOf(a) || byCode(a, b);
+const bySize = (a: Node, b: Node) => sizeOf(b) - sizeOf(a) || byCode(a, b);
 
 function familyOfRows(cube: Cube, payload: Payload): number[] | null {
   const kernels = codesOf(cube, "kernel");
@@ -101,9 +101,15 @@ function familyOfRows(cube: Cube, payload: Payload): number[] | null {
   return kernels.map((code) => ofKernel[code] ?? -1);
 }
 
-function familyTimes(cube: Cube, families: number[], rows: readonly number[], count: number): number[] {
+function familySizes(
+  cube: Cube,
+  measure: string,
+  families: number[],
+  rows: readonly number[],
+  count: number,
+): number[] {
   const times = new Array<number>(count).fill(0);
-  const time = cube.measures["time_ns"] ?? [];
+  const time = cube.measures[measure] ?? [];
   for (const row of rows) {
     const family = families[row] ?? -1;
     if (family >= 0) times[family] = (times[family] ?? 0) + (time[row] ?? 0);
@@ -113,7 +119,7 @@ function familyTimes(cube: Cube, families: number[], rows: readonly number[], co
 
 /** The family that owns the node, or -1 if it is a mixture or unknown. */
 export function owningFamily(node: Node): number {
-  const total = timeOf(node);
+  const total = sizeOf(node);
   if (!node.families || total <= 0) return -1;
   return node.families.findIndex((time) => time >= OWNING_SHARE * total);
 }

@@ -25,23 +25,25 @@ export function createDrill(payload: Payload, source: DataSource, questions: Que
   const sizes = Object.fromEntries(
     LEVELS.map((level) => [level, payload.dictionaries[level].length]),
   ) as Record<Level, number>;
-  const trees = new WeakMap<Cube, Tree>();
+  const trees = new WeakMap<Cube, Map<string, Tree>>();
   let last: Drill | null = null;
 
-  const treeOf = (cube: Cube): Tree => {
-    const tree = trees.get(cube) ?? buildTree(cube, payload);
-    trees.set(cube, tree);
+  const treeOf = (cube: Cube, size: string): Tree => {
+    const sized = trees.get(cube) ?? new Map<string, Tree>();
+    trees.set(cube, sized);
+    const tree = sized.get(size) ?? buildTree(cube, payload, size);
+    sized.set(size, tree);
     return tree;
   };
 
-  return ({ selection, order }) => {
+  return ({ selection, order, size }) => {
     const remaining = remainingLevels(order, selection, sizes);
     const reach = reachOf(payload, source, selection, sizes);
     const plan = planLevels(remaining, reach);
     const wanted = answerFor(questions, reach, selection, plan.wanted);
     const state = { pending: wanted.pending, failure: wanted.failure };
     const at = (cube: Cube, levels: readonly Level[]): Drill => ({
-      tree: treeOf(cube),
+      tree: treeOf(cube, size),
       selection,
       levels,
       missing: plan.missing,

@@ -7,6 +7,8 @@ export interface Synced {
   readonly order: readonly Level[];
   /** Name of the metric that the table is sorted by. */
   readonly metric: string;
+  /** Name of the measure that sizes the icicle. */
+  readonly size: string;
   readonly theme: "" | "light" | "dark";
 }
 
@@ -43,18 +45,22 @@ export interface Store {
 }
 
 const DEFAULT_METRIC = "time";
-const FIRST_COLUMNS = ["time", "share", "kernels", "mean_duration", "overlap", "idle"];
+const DEFAULT_SIZE = "time_ns";
+const FIRST_COLUMNS = ["time", "share", "kernels", "mean_duration", "overlap", "idle", "spread"];
+
+const COMPARED_COLUMNS = ["time", "share", "change", "difference", "kernels", "overlap"];
 
 export function firstState(payload: Payload, synced: Partial<Synced>): State {
   const { metric = DEFAULT_METRIC } = synced;
+  const size = DEFAULT_SIZE;
   return {
-    synced: { selection: [], order: payload.order, metric, theme: "", ...synced },
+    synced: { selection: [], order: payload.order, metric, size, theme: "", ...synced },
     local: {
       search: "",
       sort: metric === DEFAULT_METRIC ? null : { column: metric, descending: true },
-      columns: FIRST_COLUMNS,
+      columns: payload.compare ? COMPARED_COLUMNS : FIRST_COLUMNS,
       showAll: false,
-      colour: "family",
+      colour: payload.compare ? "change" : "family",
       qualityOpen: false,
     },
   };

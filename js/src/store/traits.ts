@@ -9,6 +9,7 @@ export interface Traits {
   selection: LabelledFilter[];
   level_order: string[];
   metric: string;
+  size: string;
   theme: "" | "light" | "dark";
 }
 
@@ -24,7 +25,7 @@ export interface TraitModel {
 /** Python is told after this pause, not on every key. */
 const PAUSE_MS = 150;
 
-const WATCHED = ["selection", "level_order", "metric", "theme"] as const;
+const WATCHED = ["selection", "level_order", "metric", "size", "theme"] as const;
 
 /** The state as the traits have it; labels that this recording lacks are left out. */
 export function syncedFrom(payload: Payload, model: Pick<TraitModel, "get">): Synced {
@@ -33,8 +34,14 @@ export function syncedFrom(payload: Payload, model: Pick<TraitModel, "get">): Sy
     selection: fromLabels(payload, model.get("selection") ?? []),
     order: completeOrder(payload, model.get("level_order") ?? []),
     metric: payload.metrics.some(({ name }) => name === metric) ? metric : "time",
+    size: sizeIn(payload, model.get("size")),
     theme: model.get("theme") ?? "",
   };
+}
+
+/** What this recording can be sized by; else time. */
+export function sizeIn(payload: Payload, name: string | undefined): string {
+  return payload.sizes?.some((size) => size.name === name) && name ? name : "time_ns";
 }
 
 /** Returns the function that ends the syncing; what was not sent yet is sent then. */
@@ -48,11 +55,12 @@ export function syncState(payload: Payload, model: TraitModel, store: Store): ()
   };
 
   const push = (now: State, before: State) => {
-    const { selection, order, metric } = now.synced;
+    const { selection, order, metric, size } = now.synced;
     const changed = [
       selection !== before.synced.selection && put(model, "selection", toLabels(payload, selection)),
       order !== before.synced.order && put(model, "level_order", [...order]),
       metric !== before.synced.metric && put(model, "metric", metric),
+      size !== before.synced.size && put(model, "size", size),
     ];
     if (!changed.includes(true)) return;
     if (timer !== null) clearTimeout(timer);

@@ -34,7 +34,7 @@ export function createVariation(source: DataSource, questions: Questions): Varia
 }
 
 /** Proper subsets, the largest first, among equals those with the last (most telling) filters first. */
-function subsets(filters: readonly Filter[]): Filter[][] {
+export function subsets(filters: readonly Filter[]): Filter[][] {
   const masks = Array.from({ length: 2 ** filters.length - 1 }, (_, mask) => mask);
   const taken = masks.map((mask) => ({ mask, some: filters.filter((_, i) => mask & (1 << i)) }));
   return taken.sort((a, b) => b.some.length - a.some.length || b.mask - a.mask).map(({ some }) => some);

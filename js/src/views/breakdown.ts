@@ -1,100 +1,112 @@
-/** Where the wall time of the whole run goes: parts that add up, busy, idle. */
-import { columnFormat, percent } from "../model/format.ts";
+/** Where the wall time of the selection goes: parts that add up, and what the GPU waited for. */
+import { columnFormat, percent, time } from "../model/format.ts";
 import { familyColour } from "../model/colour.ts";
+import type { Sums } from "../model/cube.ts";
 import { instances } from "../model/metrics.ts";
-import { perInstance } from "../model/names.ts";
-import { time } from "../model/format.ts";
+import { perInstance, selectionName } from "../model/names.ts";
+import type { Filter } from "../model/payload.ts";
+import { waterfallOf, type Line } from "../model/waterfall.ts";
+import type { PartView } from "../store/part_source.ts";
 import type { Context, View } from "./context.ts";
+import { NEEDS_KERNEL } from "./context.ts";
 import { changeGuard, el, replaceChildren } from "./element.ts";
+import { missingNote } from "./missing.ts";
+import { statusView } from "./panel_status.ts";
+import { causeInk } from "./timeline_palette.ts";
 
-interface Line {
-  readonly name: string;
-  readonly title: string;
-  readonly ns: number;
-  /** Where its bar starts. */
-  readonly from: number;
-  readonly total: boolean;
-}
-
-export function breakdownView(context: Context): View {
-  const rows = el("div", {
-    class: "cj-breakdown",
-    role: "table",
-    "aria-label": "Wall time of the whole run",
-  });
+export function breakdownView(context: Context, partsAt: PartView): View {
+  const rows = el("div", { class: "cj-breakdown", role: "table", "aria-label": "Wall time by part" });
   const unit = el("p");
-  const header = el(
-    "header",
-    {},
-    el("div", { class: "cj-h", role: "heading", "aria-level": 3 }, "Wall time"),
-    unit,
-  );
+  const status = statusView();
+  const title = el("div", { class: "cj-h", role: "heading", "aria-level": 3 }, "Wall time");
+  const header = el("header", {}, title, unit, status.element);
+  const foot = el("p", { class: "cj-foot", "data-testid": "breakdown-note" });
   const element = el(
     "section",
     { class: "cj-panel cj-brk", "data-testid": "breakdown", "aria-label": "Wall time" },
     header,
     rows,
+    foot,
+    missingNote(context, "counters"),
   );
-  const extra = sideBySide(context);
-  if (extra) element.append(el("p", { class: "cj-foot" }, extra));
   const changed = changeGuard();
   return {
     element,
-    draw: () => {
-      if (!changed(context.theme())) return;
-      const lines = linesOf(context);
-      const wall = lines[lines.length - 1]?.ns ?? 0;
-      const format = columnFormat(
-        "ns",
-        lines.map(({ ns }) => ns),
-      );
-      unit.textContent = `whole run, ${format.unit} ${perInstance(context.payload)}`;
-      replaceChildren(rows, ...lines.map((line) => lineRow(context, line, wall, format.cell(line.ns))));
+    draw: ({ synced }) => {
+      const { sums, filters, pending, failure } = partsAt(synced.selection);
+      status.set(pending, failure);
+      if (!changed(context.theme(), JSON.stringify(sums), filters, synced.selection)) return;
+      drawLines(context, rows, sums, filters);
+      const of = filters.length ? selectionName(context.payload, filters) : "whole run";
+      unit.textContent = `${of}, ${perInstance(context.payload, filters)}`;
+      foot.textContent = noteOf(context, sums, filters, synced.selection);
     },
   };
 }
 
-function linesOf({ payload }: Context): Line[] {
-  const each = instances(payload, []);
-  const lines: Line[] = [];
-  let at = 0;
-  const sum = (name: string, title: string) => lines.push({ name, title, ns: at, from: 0, total: true });
-  const parts = payload.breakdown.filter(({ name, ns }) => ns > 0 || name === "compute" || name === "idle");
-  for (const part of parts) {
-    if (part.name === "idle") sum("busy", "Busy");
-    lines.push({ name: part.name, title: part.title, ns: part.ns / each, from: at, total: false });
-    at += part.ns / each;
-  }
-  sum("wall", "Wall");
-  return lines;
+function drawLines(context: Context, rows: HTMLElement, sums: Sums | null, filters: readonly Filter[]): void {
+  const { payload } = context;
+  const each = instances(payload, filters);
+  const parts = payload.parts ?? [];
+  const lines = sums ? waterfallOf(parts, sums, each) : [];
+  const wall = lines[lines.length - 1]?.ns ?? 0;
+  const format = columnFormat(
+    "ns",
+    lines.map(({ ns }) => ns),
+  );
+  const head = el(
+    "div",
+    { class: "row head", role: "row" },
+    el("span", { role: "columnheader" }, ""),
+    el("b", { role: "presentation" }),
+    el("span", { class: "num", role: "columnheader" }, format.unit),
+    el("span", { class: "num", role: "columnheader" }, "share"),
+  );
+  const drawn = lines.map((line) => lineRow(context, line, wall, format.cell(line.ns)));
+  replaceChildren(rows, ...(lines.length ? [head, ...drawn] : []));
 }
 
 function lineRow(context: Context, line: Line, wall: number, value: string): HTMLElement {
   const share = wall > 0 ? (100 * line.ns) / wall : 0;
   const left = wall > 0 ? (100 * line.from) / wall : 0;
-  const look = line.total ? "" : fillOf(context, line.name);
   const bar = el("i", {
-    class: `bar ${line.name}${line.total ? " total" : ""}`,
-    style: `left:${left}%;width:${share}%;${look}`,
+    class: `bar ${line.kind}`,
+    style: `left:${left}%;width:${share}%;${fillOf(context, line)}`,
   });
   return el(
     "div",
-    { class: line.total ? "row total" : "row", role: "row", "data-part": line.name },
-    el("span", { role: "rowheader" }, line.title),
+    { class: line.kind === "total" ? "row total" : "row", role: "row", "data-part": line.name },
+    el("span", { role: "rowheader", title: line.title }, line.title),
     el("b", { role: "presentation" }, bar),
     el("span", { class: "num", role: "cell" }, value),
     el("span", { class: "num dim", role: "cell" }, percent(share)),
   );
 }
 
-/** Idle is hatched by the stylesheet, never filled. */
-function fillOf({ theme }: Context, name: string): string {
+/** Idle is hatched, never filled; its cause picks the ink. */
+function fillOf({ theme }: Context, { name, kind }: Line): string {
+  if (kind === "idle")
+    return `background:repeating-linear-gradient(135deg,transparent 0 3px,var(${causeInk(name)}) 3px 4.5px)`;
   const family = { compute: "gemm", exposed_communication: "communication", memory: "copy" }[name];
   return family ? `background:${familyColour(theme(), family)}` : "";
 }
 
+function noteOf(
+  { payload }: Context,
+  sums: Sums | null,
+  filters: readonly Filter[],
+  selection: readonly Filter[],
+): string {
+  const notes: string[] = [];
+  if (!sums) notes.push(`This ${NEEDS_KERNEL}.`);
+  else if (filters.length < selection.length)
+    notes.push(`The wall time of ${selectionName(payload, selection)} ${NEEDS_KERNEL}.`);
+  if (selection.length === 0) notes.push(sideBySide(payload) ?? "");
+  return notes.filter(Boolean).join(" ");
+}
+
 /** Kernels that run at the same time count once in wall time and each in kernel time. */
-function sideBySide({ payload }: Context): string | null {
+function sideBySide(payload: Context["payload"]): string | null {
   const each = instances(payload, []);
   const kernel = payload.totals["time_ns"] ?? 0;
   const double = kernel - (payload.totals["busy_ns"] ?? kernel);

@@ -1,11 +1,13 @@
 /** What every view is given. */
 import type { DataSource } from "../bridge/source.ts";
 import type { Theme } from "../model/colour.ts";
+import type { OtherTime } from "../model/comparison.ts";
 import type { Measure } from "../model/fit.ts";
 import type { Filter, Metric, Payload } from "../model/payload.ts";
 import type { Picture } from "../model/timeline.ts";
 import type { Drill } from "../store/drill.ts";
 import type { Questions } from "../store/questions.ts";
+import type { Spreads } from "../store/spread_source.ts";
 import type { State, Store } from "../store/state.ts";
 import type { Tooltip } from "./tooltip.ts";
 
@@ -16,6 +18,10 @@ export interface Context {
   readonly source: DataSource;
   readonly questions: Questions;
   readonly tooltip: Tooltip;
+  /** The other trace's time of a part; null where nothing is compared, or nothing matches. */
+  other: OtherTime;
+  /** How much the parts of the selection vary over iterations. */
+  spreads(): Spreads;
   theme(): Theme;
   /** The tree below the present selection. */
   drill(): Drill;

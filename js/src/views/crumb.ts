@@ -46,5 +46,11 @@ function sumOf(context: Context): HTMLElement {
     { class: "sum", "data-testid": "selection-sum" },
     el("b", {}, text("time")),
     ` ${what} ${perInstance(context.payload, selection)}, ${text("share")} of the run`,
+    text("wall") ? el("span", { class: "cj-wall" }, wallText(text)) : null,
   );
+}
+
+/** Sums of concurrent kernels exceed the wall clock, so both are always there. */
+function wallText(text: (name: string) => string): string {
+  return `, wall ${text("wall")}: busy ${text("busy")}, idle ${text("idle")}`;
 }

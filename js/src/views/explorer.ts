@@ -1,12 +1,15 @@
 /** The whole explorer: makes the views, redraws them, and keeps errors inside. */
 import type { DataSource } from "../bridge/source.ts";
+import { otherTime } from "../model/comparison.ts";
 import { availableMetrics } from "../model/metrics.ts";
 import { selectionName } from "../model/names.ts";
 import type { LabelledFilter, Payload } from "../model/payload.ts";
 import { completeOrder, fix, fromLabels } from "../model/selection.ts";
 import { nameIn } from "../model/timeline.ts";
 import { createDrill, type Drill } from "../store/drill.ts";
+import { createParts } from "../store/part_source.ts";
 import { createQuestions } from "../store/questions.ts";
+import { createSpreads } from "../store/spread_source.ts";
 import { createStore, firstState, type Store, type Synced } from "../store/state.ts";
 import { createVariation } from "../store/variation_source.ts";
 import styles from "../styles/explorer.css";
@@ -16,14 +19,18 @@ import { colourSwitch } from "./colour_switch.ts";
 import { hoverKey, type Context, type View } from "./context.ts";
 import { crumbView } from "./crumb.ts";
 import { el } from "./element.ts";
+import { findingsView } from "./findings.ts";
 import { footView } from "./foot.ts";
 import { headerView } from "./header.ts";
 import { heatmapView } from "./heatmap.ts";
+import { hintView } from "./hint.ts";
 import { icicleView } from "./icicle.ts";
 import { fenceKeys } from "./keyboard.ts";
 import { textMeasure } from "./measure.ts";
+import { sizeSelect } from "./size_select.ts";
 import { tableView } from "./table.ts";
 import { timelineView } from "./timeline.ts";
+import { unmatchedView } from "./unmatched.ts";
 import { applyTheme, watchTheme } from "./theme.ts";
 import { createTooltip } from "./tooltip.ts";
 
@@ -63,8 +70,8 @@ export function mountExplorer(host: HTMLElement, options: ExplorerOptions): Expl
   guarded(error, () => {
     applyTheme(root, store.get().synced.theme);
     views = assemble(root, context, createVariation(source, context.questions));
-    root.append(error, live, context.tooltip.element);
   });
+  root.append(error, live, context.tooltip.element);
   fenceKeys(root, context.up, context.tooltip.hide);
   const stop = [store.subscribe(redraw), watchTheme(redraw), watchWidth(root, redraw), () => source.close()];
   redraw();
@@ -88,6 +95,7 @@ function createContext(
 ): Context {
   const questions = createQuestions(source, redraw);
   const drillAt = createDrill(payload, source, questions);
+  const spreadsAt = createSpreads(payload, questions);
   const select: Context["select"] = (selection) => {
     store.setSynced({ selection });
     live.textContent = selectionName(payload, selection);
@@ -99,6 +107,8 @@ function createContext(
     source,
     questions,
     tooltip: createTooltip(root),
+    other: otherTime(payload),
+    spreads: () => spreadsAt(drillAt(store.get().synced)),
     theme: () => (root.getAttribute("data-theme") === "dark" ? "dark" : "light"),
     drill: (): Drill => drillAt(store.get().synced),
     select,
@@ -125,25 +135,58 @@ function assemble(
 ): View[] {
   const header = headerView(context);
   const [chips, colour] = [chipsView(context), colourSwitch(context)];
+  const size = sizeSelect(context);
+  const hint = hintView();
   const crumb = crumbView(context);
   const [icicle, table] = [icicleView(context), tableView(context)];
-  const [breakdown, heatmap] = [breakdownView(context), heatmapView(context, variation)];
+  const findings = findingsView(context);
+  const breakdown = breakdownView(context, createParts(context.source, context.questions));
+  const heatmap = heatmapView(context, variation);
+  const unmatched = unmatchedView(context);
   const foot = footView(context);
   const timeline = timelineView(context);
   root.append(
     el("style", {}, styles),
     header.element,
-    el("div", { class: "cj-bar" }, chips.element, colour.element),
+    el(
+      "div",
+      { class: "cj-bar" },
+      chips.element,
+      el("div", { class: "cj-looks" }, size?.element ?? null, colour.element),
+    ),
+    hint.element,
     crumb.element,
     el(
       "div",
       { class: "cj-grid" },
       el("div", { class: "cj-col" }, icicle.element, timeline?.element ?? null, table.element),
-      el("div", { class: "cj-col cj-right" }, breakdown.element, heatmap.element),
+      el(
+        "div",
+        { class: "cj-col cj-right" },
+        findings?.element ?? null,
+        breakdown.element,
+        unmatched?.element ?? null,
+        heatmap.element,
+      ),
     ),
     foot.element,
   );
-  const views = [header, chips, colour, crumb, icicle, timeline, table, breakdown, heatmap, foot];
+  const views = [
+    header,
+    chips,
+    size,
+    colour,
+    hint,
+    crumb,
+    icicle,
+    timeline,
+    table,
+    findings,
+    breakdown,
+    unmatched,
+    heatmap,
+    foot,
+  ];
   return views.filter((view): view is View => view !== null);
 }
 

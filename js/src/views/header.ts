@@ -23,7 +23,8 @@ export function headerView({ payload, store }: Context): View {
   const facts = payload.facts.map(({ label, value }) =>
     el("div", {}, label ? el("dt", {}, label) : null, el("dd", {}, value)),
   );
-  const title = el("div", { class: "cj-title", role: "heading", "aria-level": 2 }, payload.title);
+  const against = payload.compare ? el("span", { class: "dim" }, ` against ${payload.compare.title}`) : null;
+  const title = el("div", { class: "cj-title", role: "heading", "aria-level": 2 }, payload.title, against);
   const line = el("div", { class: "cj-head" }, title, el("dl", { class: "cj-facts" }, ...facts), chip);
   return {
     element: el("div", {}, line, strip),

@@ -1,15 +1,12 @@
 /** Draws one bar of the icicle. */
 import { inkOn, type Theme } from "../model/colour.ts";
 import { fitPath, fitText } from "../model/fit.ts";
-import { time } from "../model/format.ts";
 import type { Bar } from "../model/icicle.ts";
-import { instances } from "../model/metrics.ts";
 import { countOf, everything, nameOf, selectionName, shortNameOf } from "../model/names.ts";
 import type { Filter } from "../model/payload.ts";
-import { timeOf } from "../model/tree.ts";
 import { hoverKey, type Context } from "./context.ts";
 import { svg } from "./element.ts";
-import { nodeLabel } from "./node_text.ts";
+import { nodeLabel, sizeText } from "./node_text.ts";
 import { composition, ownColour, type Scale } from "./paint.ts";
 
 export const ROW = 26;
@@ -124,7 +121,7 @@ function strip(context: Context, bar: Bar, width: number): SVGRectElement[] {
 }
 
 function timeText(context: Context, bar: Bar, filters: readonly Filter[]): string {
-  return time(timeOf(bar.node) / instances(context.payload, filters));
+  return sizeText(context, bar.node, filters);
 }
 
 function label(context: Context, bar: Bar, style: BarStyle, look: Look, width: number): SVGTextElement[] {

@@ -35,10 +35,22 @@ function families(context: Context): HTMLElement[] {
   );
 }
 
-function ramp({ theme }: Context, { metric, low, high }: Scale): HTMLElement[] {
+function ramp({ theme, payload }: Context, { metric, low, high, diverging }: Scale): HTMLElement[] {
   if (!Number.isFinite(low) || !Number.isFinite(high))
     return [el("span", {}, `${metric.title} is not defined here`)];
-  const bar = el("i", { class: "ramp", style: `background:${rampGradient("sequential", theme())}` });
+  const bar = el("i", {
+    class: "ramp",
+    style: `background:${rampGradient(diverging ? "diverging" : "sequential", theme())}`,
+  });
   const ends = [metricText(low, metric.unit), metricText(high, metric.unit)];
-  return [el("span", {}, `${metric.title} ${ends[0] ?? ""}`, bar, ends[1] ?? "")];
+  const against = diverging && payload.compare ? ` against ${payload.compare.title}` : "";
+  return [
+    el(
+      "span",
+      {},
+      `${metric.title}${against} ${ends[0] ?? ""}`,
+      bar,
+      `${diverging ? "+" : ""}${ends[1] ?? ""}`,
+    ),
+  ];
 }

@@ -1,8 +1,9 @@
 /** Words about one node: tooltip and announcement. */
-import { metricText } from "../model/format.ts";
-import { evaluate, withPseudoMeasures } from "../model/metrics.ts";
+import { count, metricText, time } from "../model/format.ts";
+import { evaluate, instances, withPseudoMeasures } from "../model/metrics.ts";
 import { levelTitle, nameOf, shortNameOf } from "../model/names.ts";
 import type { Filter, Metric } from "../model/payload.ts";
+import type { Node } from "../model/tree.ts";
 import type { Sums } from "../model/cube.ts";
 import type { Context } from "./context.ts";
 import type { TooltipText } from "./tooltip.ts";
@@ -14,7 +15,14 @@ export function metricOf(
   sums: Sums,
   filters: readonly Filter[],
 ): number | null {
-  return evaluate(metric, withPseudoMeasures(context.payload, sums, filters));
+  if (metric.over) return context.spreads().of(filters);
+  return evaluate(metric, withPseudoMeasures(context.payload, sums, filters, context.other(filters)));
+}
+
+/** How large the node is by what sizes the icicle, per iteration and GPU. */
+export function sizeText({ payload, store }: Context, { size }: Node, filters: readonly Filter[]): string {
+  const each = size / instances(payload, filters);
+  return store.get().synced.size.endsWith("_ns") ? time(each) : count(each);
 }
 
 export function nodeTooltip(

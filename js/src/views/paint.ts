@@ -1,8 +1,8 @@
 /** Fills of nodes: the family that owns them, the mixture they are, or a metric. */
-import { familyColour, inkOn, sequential, type Theme } from "../model/colour.ts";
+import { diverging, familyColour, inkOn, sequential, type Theme } from "../model/colour.ts";
 import { isIntensive } from "../model/metrics.ts";
 import type { Filter, Metric, Payload } from "../model/payload.ts";
-import { owningFamily, timeOf, type Node } from "../model/tree.ts";
+import { owningFamily, sizeOf, type Node } from "../model/tree.ts";
 import type { Context } from "./context.ts";
 import { metricOf } from "./node_text.ts";
 
@@ -15,7 +15,7 @@ export interface Part {
 
 /** Families of a node by time, largest first. */
 export function composition(payload: Payload, theme: Theme, node: Node): Part[] {
-  const total = timeOf(node);
+  const total = sizeOf(node);
   if (!node.families || total <= 0) return [];
   const parts = payload.families.map(({ name, title }, i) => ({
     family: name,
@@ -53,6 +53,8 @@ export function colourMetrics(context: Context): Metric[] {
 }
 
 export interface Scale {
+  /** Symmetric around 0, with a neutral middle. */
+  readonly diverging: boolean;
   readonly metric: Metric;
   readonly low: number;
   readonly high: number;
@@ -68,13 +70,22 @@ export function colourScale(
   const values = nodes
     .map(({ node, filters }) => metricOf(context, metric, node.sums, filters))
     .filter((value): value is number => value !== null);
-  const low = metric.unit === "%" ? 0 : Math.min(...values);
-  const high = Math.max(...values);
+  const both = metric.diverging === true;
+  const furthest = symmetricLimit(values);
+  const low = both ? -furthest : metric.unit === "%" ? 0 : Math.min(...values);
+  const high = both ? furthest : Math.max(...values);
   const fill = (sums: Node["sums"], filters: readonly Filter[]) => {
     const value = metricOf(context, metric, sums, filters);
     if (value === null) return null;
-    const colour = sequential(context.theme(), high > low ? (value - low) / (high - low) : 0.5);
+    const ramp = both ? diverging : sequential;
+    const colour = ramp(context.theme(), high > low ? (value - low) / (high - low) : 0.5);
     return { fill: colour, ink: inkOn(colour) };
   };
-  return { metric, low, high, fill };
+  return { metric, low, high, fill, diverging: both };
+}
+
+/** A round end of the scale; what is beyond 50 % has one colour. */
+function symmetricLimit(values: readonly number[]): number {
+  const furthest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  return furthest > 20 ? Math.min(50, 10 * Math.ceil(furthest / 10)) : Math.max(1, Math.ceil(furthest));
 }

@@ -5,7 +5,7 @@ import { outlineOf, type Outline, type Row } from "../model/outline.ts";
 import type { Filter, Payload } from "../model/payload.ts";
 import { matches } from "../model/search.ts";
 import { fix } from "../model/selection.ts";
-import { timeOf } from "../model/tree.ts";
+import { sizeOf } from "../model/tree.ts";
 import type { State } from "../store/state.ts";
 import { columnMenu } from "./column_menu.ts";
 import type { Context, View } from "./context.ts";
@@ -53,7 +53,9 @@ export function tableView(context: Context): View {
       menu.draw(state);
       status.set(pending, failure);
       if (search.value !== text) search.value = text;
-      const parts = [tree, levels.join(), text, sort, columns, showAll, state.synced.metric, context.theme()];
+      const spread = columns.includes("spread") ? context.spreads().cube : null;
+      const metric = state.synced.metric;
+      const parts = [tree, levels.join(), text, sort, columns, showAll, metric, spread, context.theme()];
       if (!changed(...parts)) return;
       drawRows(context, table, shown, state);
       title.textContent = titleOf(context.payload, shown.outline);
@@ -69,7 +71,7 @@ function drawRows(context: Context, table: HTMLTableElement, shown: Shown, state
   const hadRow = shown.rows.some((row) => row === focused);
   shown.outline = outlineFor(context, state);
   shown.columns = columnsFor(context, state, shown.outline);
-  const longest = shown.outline.rows.reduce((most, row) => Math.max(most, timeOf(row.node)), 0) || 1;
+  const longest = shown.outline.rows.reduce((most, row) => Math.max(most, sizeOf(row.node)), 0) || 1;
   const style = { selection, columns: shown.columns, nested: shown.outline.nested, longest };
   shown.rows = shown.outline.rows.map((row) => tableRow(context, row, style));
   if (shown.rows[0]) shown.rows[0].tabIndex = 0;
@@ -98,7 +100,7 @@ function outlineFor(context: Context, state: State): Outline {
     showAll,
     searching: search.trim() !== "",
     value: ({ node, path }: Row) =>
-      metric ? metricOf(context, metric, node.sums, [...selection, ...path]) : timeOf(node),
+      metric ? metricOf(context, metric, node.sums, [...selection, ...path]) : sizeOf(node),
     name: (row) => rowName(context, row),
     matches: ({ path }) => path.some((filter) => matches(context.payload, filter, search)),
   });

@@ -1,9 +1,9 @@
 /** One row of the table. */
-import { MISSING, percent, type ColumnFormat } from "../model/format.ts";
+import { MISSING, percent, signed, type ColumnFormat } from "../model/format.ts";
 import { nameOf, shortNameOf } from "../model/names.ts";
 import type { Row } from "../model/outline.ts";
 import type { Filter, Metric } from "../model/payload.ts";
-import { timeOf } from "../model/tree.ts";
+import { sizeOf } from "../model/tree.ts";
 import { hoverKey, type Context } from "./context.ts";
 import { el } from "./element.ts";
 import { metricOf } from "./node_text.ts";
@@ -69,9 +69,18 @@ function valueCell(
   const value = metricOf(context, metric, row.node.sums, filters);
   const missing = value === null || !Number.isFinite(value);
   if (metric.name !== "share")
-    return el("td", { class: missing ? "dim" : "", "data-metric": metric.name }, format.cell(value));
-  const width = `${(100 * timeOf(row.node)) / longest}%`;
+    return el(
+      "td",
+      { class: missing ? "dim" : metric.diverging ? toneOf(value) : "", "data-metric": metric.name },
+      signed(format.cell(value), value, metric.diverging === true),
+    );
+  const width = `${(100 * sizeOf(row.node)) / longest}%`;
   const bar = el("b", {}, el("i", { style: `width:${width};background:${fill}` }));
   const text = value === null ? MISSING : percent(value);
   return el("td", { class: "share", "data-metric": metric.name }, el("div", {}, bar, el("span", {}, text)));
+}
+
+/** Worse and better have colours beside their signs; what is small has none. */
+function toneOf(value: number): string {
+  return Math.abs(value) < 0.5 ? "" : value > 0 ? "slow" : "fast";
 }

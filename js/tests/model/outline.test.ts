@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { outlineOf, type OutlineOptions } from "../../src/model/outline.ts";
-import { buildTree, timeOf } from "../../src/model/tree.ts";
+import { buildTree, sizeOf } from "../../src/model/tree.ts";
 import type { Cube } from "../../src/model/payload.ts";
 import { buildPayload, fullCube } from "../payload.ts";
 
@@ -10,7 +10,7 @@ const options: OutlineOptions = {
   sort: null,
   showAll: false,
   searching: false,
-  value: ({ node }) => timeOf(node),
+  value: ({ node }) => sizeOf(node),
   name: ({ path }) => String(path.at(-1)?.[1]),
   matches: () => true,
 };

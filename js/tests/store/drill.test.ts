@@ -2,7 +2,7 @@ import { expect, test, vi } from "vitest";
 import { embeddedSource, type DataSource } from "../../src/bridge/source.ts";
 import { queryKey, rollUp, type Query } from "../../src/model/cube.ts";
 import type { Cube, Filter } from "../../src/model/payload.ts";
-import { timeOf } from "../../src/model/tree.ts";
+import { sizeOf } from "../../src/model/tree.ts";
 import { createDrill } from "../../src/store/drill.ts";
 import { createQuestions } from "../../src/store/questions.ts";
 import { firstState } from "../../src/store/state.ts";
@@ -56,7 +56,7 @@ test("without Python the tree has the levels that are embedded, the others are m
   });
   const gpu = drill(at([["gpu", 1]]));
   expect(gpu).toMatchObject({ levels: ["phase", "layer", "iteration"], missing: ["op", "kernel"] });
-  expect(timeOf(gpu.tree.root)).toBe((125 + 125 + 187.5) * 1e6);
+  expect(sizeOf(gpu.tree.root)).toBe((125 + 125 + 187.5) * 1e6);
 });
 
 test("the same question gives the same tree", () => {

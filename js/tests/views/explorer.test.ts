@@ -134,7 +134,7 @@ test("on a CPU the words and metrics of GPUs are gone", () => {
 
 test("an error in a view is shown and not thrown", () => {
   const log = vi.spyOn(console, "error").mockImplementation(() => undefined);
-  mount({ breakdown: null as unknown as Payload["breakdown"] });
+  mount({ facts: null as unknown as Payload["facts"] });
   expect(find("[data-testid=error]").hidden).toBe(false);
   expect(find("[data-testid=error]").textContent).toContain("This view failed");
   log.mockRestore();
