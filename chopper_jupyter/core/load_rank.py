@@ -13,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from chopper_jupyter.core.align.link import LinkedRank, link
+from chopper_jupyter.core.align.merge import join
 from chopper_jupyter.core.errors import TraceFormatError
-from chopper_jupyter.core.importers.kineto import read_rank
+from chopper_jupyter.core.importers import rocprof_trace
+from chopper_jupyter.core.importers.recordings import read_ranks
 from chopper_jupyter.core.quality import Quality
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class LoadedRank:
         Name of its (first) file.
     rank, world_size : int or None
         As the recording says; None if it does not.
+    ranks : tuple of int
+        Ranks in a file that holds several, each with its number; else empty.
     fused : bool
         True if several processes with several devices wrote into the file.
     fingerprints : frozenset of str
@@ -50,17 +54,19 @@ class LoadedRank:
     source: str = ""
     rank: int | None = None
     world_size: int | None = None
+    ranks: tuple[int, ...] = ()
     fused: bool = False
     fingerprints: frozenset[str] = frozenset()
 
 
 def load_rank(paths: Sequence[Path], *, more_text: int = 0) -> LoadedRank:
-    """Import and link one rank.
+    """Import and link one rank, or all those that one file holds.
 
     Parameters
     ----------
     paths : sequence of pathlib.Path
-        The rank's trace file, or the segments of its recording in order.
+        The rank's trace file, or the segments of its recording in order, or the CSV files
+        that rocprofv3 wrote for one process.
     more_text : int, optional
         Bytes of text of the other ranks that this process loads, which decide with what it
         reads them, never what it finds.
@@ -75,25 +81,46 @@ def load_rank(paths: Sequence[Path], *, more_text: int = 0) -> LoadedRank:
     TraceFormatError
         If no file can be read, or a fusion of ranks cannot be told apart.
     """
-    parts, failures = [], []
+    found = _read(paths, more_text)
+    linked = [_linked(events) for events in found]
+    first, several = found[0], len(found) > 1
+    return LoadedRank(
+        join(linked) if several else linked[0],
+        first.source,
+        None if several else first.rank,
+        first.world_size,
+        ranks=tuple(e.rank for e in found if e.rank is not None) if several else (),
+        fused=not several and _is_fused(first),
+        fingerprints=frozenset().union(*(_fingerprints(events) for events in found)),
+    )
+
+
+def _linked(events: RankEvents) -> LinkedRank:
+    """Link the events of one rank; what its importer has to say stands first in the record."""
+    linked = link(events)
+    notes = (*events.meta.get("notes", ()), *linked.quality.notes)
+    return replace(linked, quality=replace(linked.quality, notes=notes))
+
+
+def _read(paths: Sequence[Path], more_text: int) -> list[RankEvents]:
+    """Read the files of one recording, one rank or several; join segments of one rank."""
+    if len(paths) > 1 and all(rocprof_trace.is_part(path) for path in paths):
+        return read_ranks(paths)
+    parts: list[RankEvents] = []
+    failures = []
     for path in paths:
         try:
-            parts.append(read_rank(path, more_text=more_text))
+            parts += read_ranks([path], more_text=more_text)
         except TraceFormatError as error:  # noqa: PERF203  a file is far slower than a try
             failures.append(error)
     if not parts:
         raise failures[0]
+    if len(paths) == 1:
+        return parts
     events = _concatenate(parts)
     if failures:
         events = replace(events, repairs={**events.repairs, LOST_SEGMENTS: len(failures)})
-    return LoadedRank(
-        link(events),
-        events.source,
-        events.rank,
-        events.world_size,
-        fused=_is_fused(events),
-        fingerprints=frozenset(_fingerprints(events)),
-    )
+    return [events]
 
 
 def _concatenate(parts: list[RankEvents]) -> RankEvents:
@@ -158,6 +185,7 @@ def hand_over(loaded: LoadedRank, folder: Path) -> None:
         "source": loaded.source,
         "rank": loaded.rank,
         "world_size": loaded.world_size,
+        "ranks": loaded.ranks,
         "fused": loaded.fused,
         "fingerprints": sorted(loaded.fingerprints),
     }
@@ -177,6 +205,7 @@ def take_over(folder: Path) -> LoadedRank:
         facts["source"],
         facts["rank"],
         facts["world_size"],
+        ranks=tuple(facts["ranks"]),
         fused=facts["fused"],
         fingerprints=frozenset(facts["fingerprints"]),
     )

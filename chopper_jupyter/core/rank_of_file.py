@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -33,16 +34,25 @@ class Found:
     Parameters
     ----------
     rank : int or None
-        None for a file that holds several ranks and does not say which, or cannot be read.
+        None for a file that holds several ranks, or cannot be read.
     outcome : Outcome
         Loaded or failed.
     rank_from : str
         ``"file"`` or ``"run"``, or a key of ``NOTES``.
+    shift : int
+        What to add to the ranks in a file that holds several.
     """
 
     rank: int | None
     outcome: Outcome
     rank_from: str
+    shift: int = 0
+
+    @property
+    def ranks(self) -> set[int | None]:
+        """The numbers of all ranks in the file; None for an unknown one."""
+        several = self.outcome.loaded.ranks if self.outcome.loaded is not None else ()
+        return {rank + self.shift for rank in several} or {self.rank}
 
 
 def rank_in_name(name: str) -> int | None:
@@ -71,6 +81,8 @@ def looks_like_a_rank(name: str) -> bool:
 def ranks_of(outcomes: Sequence[Outcome]) -> list[Found]:
     """Give every file a rank: its own word, else its name's, else its place in the list."""
     first = outcomes[0].loaded
+    if any(o.loaded is not None and o.loaded.ranks for o in outcomes):
+        return _with_several(outcomes)
     if len(outcomes) == 1 and first is not None and first.rank is None:
         return [_single(outcomes[0], first)]
     said = [o.loaded.rank if o.loaded else None for o in outcomes]
@@ -90,12 +102,64 @@ def ranks_of(outcomes: Sequence[Outcome]) -> list[Found]:
     return result
 
 
+def _with_several(outcomes: Sequence[Outcome]) -> list[Found]:
+    """Rank files that hold several ranks: as they say, else one file after the other."""
+    counts = [max(len(o.loaded.ranks), 1) if o.loaded else 1 for o in outcomes]
+    said = [rank for o in outcomes if o.loaded for rank in o.loaded.ranks or (o.loaded.rank,)]
+    known = [rank for rank in said if rank is not None]
+    if len(set(known)) == sum(counts):
+        return [Found(o.loaded.rank if o.loaded else None, o, "file") for o in outcomes]
+    result, begin = [], 0
+    for outcome, count in zip(outcomes, counts, strict=True):
+        several = outcome.loaded is not None and bool(outcome.loaded.ranks)
+        shift = begin if several and len(outcomes) > 1 else 0
+        result.append(Found(None if several else begin, outcome, "order", shift))
+        begin += count
+    return result
+
+
 def _single(outcome: Outcome, loaded: LoadedRank) -> Found:
     """Rank a lone file: by its name, else 0; unknown if several processes wrote into it."""
     named = rank_in_name(loaded.source)
     if named is not None:
         return Found(named, outcome, "name")
     return Found(None, outcome, "fused") if loaded.fused else Found(0, outcome, "single")
+
+
+def refuse_several_runs(found: Sequence[Found]) -> None:
+    """Refuse exports of profilers in a folder that were recorded far apart in time.
+
+    PyTorch's traces are not judged: their ranks say who they are.
+
+    Raises
+    ------
+    TraceFormatError
+        With the names of the files.
+    """
+    spans: dict[object, list[tuple[int, int, str]]] = defaultdict(list)
+    for one in found:
+        loaded, path = one.outcome.loaded, one.outcome.paths[0]
+        if loaded is None or ".json" in path.suffixes or not loaded.linked.kernels.num_rows:
+            continue
+        start, dur = (loaded.linked.kernels[c].to_numpy() for c in ("start_ns", "dur_ns"))
+        clock = None if start[0] > FIRST_WALL_NS else path.parent
+        spans[clock].append((int(start.min()), int((start + dur).max()), loaded.source))
+    for several in spans.values():
+        several.sort()
+        apart = MAX_APART_NS + max(end - start for start, end, _ in several)
+        for (_, end, before), (start, _, after) in itertools.pairwise(several):
+            if start - end > apart:
+                msg = (
+                    f"{before} and {after} were recorded {(start - end) / 1e9:,.0f} s apart, so "
+                    "that they are no ranks of one run; choose the files of one recording with "
+                    "pattern="
+                )
+                raise TraceFormatError(msg)
+
+
+MAX_APART_NS = 60 * 10**9
+FIRST_WALL_NS = 10**18
+"""Times before this (2001) are of a clock that starts with the machine, each with its own."""
 
 
 def refuse_duplicates(found: Sequence[Found]) -> None:
@@ -112,7 +176,8 @@ def refuse_duplicates(found: Sequence[Found]) -> None:
         loaded = one.outcome.loaded
         if loaded is None:
             continue
-        by_rank[one.rank].append(loaded.source)
+        for rank in one.ranks:
+            by_rank[rank].append(loaded.source)
         for key in loaded.fingerprints:
             by_content[key].append(loaded.source)
     hint = "choose the files of one recording with pattern=, for instance pattern='rank*.json.gz'"

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from chopper_jupyter.core import cache as run_cache
 from chopper_jupyter.core import run_folder, storage
-from chopper_jupyter.core.align.link import of_rank
+from chopper_jupyter.core.align.link import of_rank, shifted_ranks
 from chopper_jupyter.core.align.merge import merge
 from chopper_jupyter.core.errors import TraceFormatError
+from chopper_jupyter.core.importers.recording_files import recordings_in, recordings_of
 from chopper_jupyter.core.losses import FAILED_RANKS, failure_note, warn_of_losses
 from chopper_jupyter.core.progress import progress_of
 from chopper_jupyter.core.rank_of_file import (
@@ -21,9 +22,10 @@ from chopper_jupyter.core.rank_of_file import (
     looks_like_a_rank,
     ranks_of,
     refuse_duplicates,
+    refuse_several_runs,
 )
 from chopper_jupyter.core.rank_pool import file_size, load_all
-from chopper_jupyter.core.trace import Trace, TraceInfo
+from chopper_jupyter.core.trace import Trace, TraceInfo, altered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.rank_pool import Outcome
 
 PathLike = str | os.PathLike[str]
-
-SUFFIXES = (".json", ".json.gz")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,10 @@ def read_trace(
     ----------
     path : path or several paths
         A trace file of the PyTorch profiler (``.json``, ``.json.gz``), several of them (one a
-        rank), a folder of them, a run folder, or a folder that ``Trace.save`` wrote.
+        rank), a folder of them, a run folder, or a folder that ``Trace.save`` wrote. Also an
+        export of Nsight Systems (``nsys export --type sqlite``), and what ``rocprofv3`` wrote:
+        a folder, a ``kernel_trace.csv`` (its API, marker and copy traces are found beside it),
+        JSON, or a rocpd database. The content decides, not the name.
     pattern : str, optional
         Glob that picks the files of a folder, for instance ``"rank*.json.gz"``. Needed where
         a folder holds several recordings.
@@ -140,7 +143,7 @@ def _read(path: PathLike | Iterable[PathLike], pattern: str | None, how: _How) -
 
 def _read_named(files: list[Path], how: _How) -> Trace:
     """Read files that were named one by one: all of them are wanted."""
-    outcomes = how.load([[path] for path in files])
+    outcomes = how.load(recordings_of(files))
     for outcome in outcomes:
         if outcome.error is not None:
             raise outcome.error
@@ -149,12 +152,10 @@ def _read_named(files: list[Path], how: _How) -> Trace:
 
 def _read_folder(folder: Path, pattern: str | None, how: _How) -> Trace:
     """Read the files of a folder: what is no trace is left out, what is a damaged one missing."""
-    files = sorted(p for p in folder.glob(pattern or "*") if p.name.endswith(SUFFIXES))
-    if not files:
-        what = f"matching {pattern!r}" if pattern else f"ending in {' or '.join(SUFFIXES)}"
-        msg = f"{folder} holds no trace files {what}, no run.json and no trace.json"
-        raise TraceFormatError(msg)
-    outcomes = how.load([[path] for path in files])
+    found = recordings_in(folder, pattern)
+    if not found.jobs:
+        raise TraceFormatError(_nothing_in(folder, pattern, found.counter_runs))
+    outcomes = how.load(found.jobs)
     _refuse_nothing(outcomes)
     ranks, others = [], 0
     for outcome in outcomes:
@@ -162,8 +163,29 @@ def _read_folder(folder: Path, pattern: str | None, how: _How) -> Trace:
             ranks.append(outcome)
         else:
             others += 1
-    skipped = {f"{others} files beside the traces are no traces and were left out": others}
-    return _join(ranks_of(ranks), TraceInfo(name=folder.name), skipped=skipped if others else {})
+    skipped = {
+        f"{others} files beside the traces are no traces and were left out": others,
+        "recordings of other tools beside the traces left out": found.left_out,
+        "traces of runs that counted left out (they are slowed down)": found.counter_runs,
+    }
+    skipped = {reason: count for reason, count in skipped.items() if count}
+    ranked = ranks_of(ranks)
+    if not pattern:
+        refuse_several_runs(ranked)
+    return _join(ranked, TraceInfo(name=folder.name), skipped=skipped)
+
+
+def _nothing_in(folder: Path, pattern: str | None, counter_runs: int) -> str:
+    if counter_runs:
+        return (
+            f"{folder} holds only runs that counted, whose times are not those of training: "
+            "open the trace of the timed run and add the counters to it"
+        )
+    what = f" matching {pattern!r}" if pattern else ""
+    return (
+        f"{folder} holds no trace files{what} (of PyTorch, Nsight Systems or rocprofv3), no "
+        "run.json and no trace.json"
+    )
 
 
 def _read_run(folder: Path, how: _How) -> Trace:
@@ -179,7 +201,7 @@ def _read_run(folder: Path, how: _How) -> Trace:
     key = run_cache.key_of(sources) if how.cache else None
     kept = run_cache.opened(folder, key) if key else None
     if kept is not None:
-        return kept
+        return altered(kept, info=replace(kept.info, folder=str(folder)))
     outcomes = how.load(list(segments.values()))
     _refuse_nothing(outcomes)
     found = [Found(rank, o, "run") for rank, o in zip(segments, outcomes, strict=True)]
@@ -197,6 +219,7 @@ def _run_info(folder: Path, run: dict[str, Any]) -> TraceInfo:
         warmup=_warmup(run, options),
         tokens_per_iteration=options.get("tokens"),
         simulated=bool(run.get("simulated")),
+        folder=str(folder),
         run=run,
     )
 
@@ -229,9 +252,9 @@ def _join(
     """Join the ranks that loaded and name those that did not."""
     refuse_duplicates([one for one in found if one.rank_from != "run"])
     good = [(one, one.outcome.loaded) for one in found if one.outcome.loaded is not None]
-    good.sort(key=lambda pair: (pair[0].rank is None, pair[0].rank or 0))
+    good.sort(key=lambda pair: _place(pair[0]))
     bad = [one for one in found if one.outcome.loaded is None]
-    present = {one.rank for one, _ in good}
+    present = {rank for one, _ in good for rank in one.ranks}
     sizes = [loaded.world_size or 0 for _, loaded in good]
     world_size = max([*sizes, info.world_size or 0]) or None
     expected = {*range(world_size or 0), *(one.rank for one in bad if one.rank is not None)}
@@ -239,7 +262,9 @@ def _join(
     told = [NOTES[one.rank_from] for one, _ in good if one.rank_from in NOTES]
     failures = [failure_note(one.rank, one.outcome.paths[0], one.outcome.error) for one in bad]
     linked = [
-        loaded.linked if one.rank in (None, loaded.rank) else of_rank(loaded.linked, one.rank)
+        shifted_ranks(loaded.linked, one.shift)
+        if one.rank in (None, loaded.rank)
+        else of_rank(loaded.linked, one.rank)
         for one, loaded in good
     ]
     trace = merge(
@@ -256,8 +281,14 @@ def _join(
     return replace(trace, quality=quality)
 
 
+def _place(one: Found) -> tuple[bool, int]:
+    """Sort by rank; a file of unknown ranks stands last."""
+    known = [rank for rank in one.ranks if rank is not None]
+    return not known, min(known, default=0)
+
+
 def _stem(path: Path) -> str:
     name = path.name
-    for suffix in (".gz", ".json", ".trace", ".pt"):
+    for suffix in (".gz", ".json", ".trace", ".pt", ".sqlite", ".db", ".csv"):
         name = name.removesuffix(suffix)
     return name

@@ -57,12 +57,13 @@ def read_document(path: Path) -> Document:
     if not text.strip():
         msg = f"{path} is empty; was the recording stopped before it was written?"
         raise TraceFormatError(msg)
-    with _no_gc():
+    with without_gc():
         try:
             document = DECODER.decode(text)
         except (ValueError, RecursionError) as error:
             return _salvage(path, text, error, repairs)
     if isinstance(document, list):
+        _refuse_other_lists(path, document)
         return Document(document, {}, repairs)
     events = document.get("traceEvents") if isinstance(document, dict) else None
     if not isinstance(events, list):
@@ -71,6 +72,14 @@ def read_document(path: Path) -> Document:
         raise TraceFormatError(msg)
     meta = {key: value for key, value in document.items() if key != "traceEvents"}
     return Document(events, meta, repairs)
+
+
+def _refuse_other_lists(path: Path, entries: list[Any]) -> None:
+    """Refuse a list that holds objects, none of which is an event."""
+    objects = [entry for entry in entries if isinstance(entry, dict)]
+    if objects and not any("ph" in entry for entry in objects):
+        msg = f"{path} is a JSON list but no trace: none of its entries is an event (has a 'ph')"
+        raise TraceFormatError(msg)
 
 
 def _inflate(path: Path, repairs: Counter[str]) -> bytes:
@@ -114,8 +123,8 @@ def _decode(data: bytes, repairs: Counter[str]) -> str:
 
 
 @contextmanager
-def _no_gc() -> Iterator[None]:
-    """Pause the garbage collector: it doubles the time of making a million small objects."""
+def without_gc() -> Iterator[None]:
+    """Pause the garbage collector, which doubles the time of making a million small objects."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -138,7 +147,7 @@ def _salvage(path: Path, text: str, error: Exception, repairs: Counter[str]) -> 
             "and no 'traceEvents' list was found to read event by event"
         )
         raise TraceFormatError(msg) from error
-    with _no_gc():
+    with without_gc():
         events, end = salvage_events(text, start, repairs)
     if not events:
         msg = f"{path} is damaged from its first event on ({error})"

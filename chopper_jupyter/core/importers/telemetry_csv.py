@@ -257,7 +257,7 @@ def _below_each_other(parts: list[Part], keys: Keys, times: pa.Array, source: st
     return samples_table({name: table[name] for name in table.column_names})
 
 
-def _devices(columns: dict[str, pa.Array], keys: dict[str, pa.Array]) -> tuple[dict[str, Any], ...]:
+def _devices(columns: dict[str, pa.Array], keys: Keys) -> tuple[dict[str, Any], ...]:
     """List the GPUs that the file describes."""
     found = {"name": PRODUCT, "uuid": UUID, "bus_id": BUS}
     said = {key: _first(columns, names) for key, names in found.items()}
