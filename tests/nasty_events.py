@@ -27,7 +27,9 @@ PLAUSIBLE = {
     "ph": (b'"s"', b'"f"', b'"M"', b'"i"', b'"XX"'),
     "cat": tuple(f'"{c}"'.encode() for c in (*ROLES, "KERNEL", "Fwdbwd", "FWDBWD", "hip_driver",
                  "concurrent_kernel", "new_runtime", "unseen", "Python_Function")),
-    "name": (b'"aten::mm"', b'"k<1,2>(a*, b)"', b'"nn.Module: Linear_0"', b'"ProfilerStep#3"'),
+    "name": (b'"aten::mm"', b'"aten::convolution"', b'"xattn"', b'"my_attention"', b'"atten"',
+             b'"conv"', b'"con"', b'"vcconvo"', b'"ttn"', b'"tt"',
+             b'"k<1,2>(a*, b)"', b'"nn.Module: Linear_0"', b'"ProfilerStep#3"'),
     "pid": (b"1", b"100", b'"1"', b'"CPU functions"', b'"CUDA functions"', b"0"),
     "tid": (b"1", b"7", b'"7"', b'"stream 7"', b"140230"),
     "ts": (b"1000.123", b"5", b'"1000.5"', b"5136886850441.0385", b"2300000000000000.5",
@@ -40,6 +42,7 @@ PLAUSIBLE = {
     "Input dims": (b"[[2,3]]",),
     "Input type": (b'["float", "", "c10::Half"]', b'["a b", "\\\\"]'),
     "Collective name": (b'"allreduce"',),
+    "Concrete Inputs": (b'["", "0.", "True"]', b'[ "", "[1, 1]" ]', b"[]"),
 }  # fmt: skip
 NUMBERS = (b"1", b"2", b"17", b"123456")
 

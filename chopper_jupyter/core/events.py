@@ -31,6 +31,7 @@ RANGES = pa.schema(
         pa.field("fwd_thread", pa.int64()),
         pa.field("input_shapes", NAME),
         pa.field("input_dtypes", NAME),
+        pa.field("concrete_inputs", NAME),  # of attention and convolutions only
         pa.field("collective", pa.string()),
         pa.field("process_group", pa.string()),
         pa.field("collective_seq", pa.int64()),

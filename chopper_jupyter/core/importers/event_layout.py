@@ -15,20 +15,21 @@ TOP_KEYS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args")
 ARG_KEYS = (
     "External id", "external id", "correlation", "Sequence number", "Fwd thread id", "device",
     "stream", "grid", "block", "bytes", "Input Dims", "Input dims", "Input type",
-    "Collective name",
+    "Collective name", "Concrete Inputs",
 )  # fmt: skip
 PH, CAT, NAME, PID, TID, TS, DUR, ID, ARGS = range(9)
 # fmt: off
 (EXTERNAL, EXTERNAL_OLD, CORRELATION, SEQ, FWD, DEVICE, STREAM, GRID, BLOCK, BYTES, DIMS,
- DIMS_OLD, TYPES, COLLECTIVE) = range(9, 23)
+ DIMS_OLD, TYPES, COLLECTIVE, CONCRETE) = range(9, 24)
 # fmt: on
-SLOTS = 23
+SLOTS = 24
 
 # Columns of a row.
-COLUMNS = 20
+COLUMNS = 21
 # fmt: off
 (C_EVENT, C_ROLE, C_CAT, C_NAME, C_PID, C_TID, C_TS, C_DUR, C_EXTERNAL, C_CORRELATION, C_SEQ,
- C_FWD, C_DEVICE, C_STREAM, C_GRID, C_BLOCK, C_BYTES, C_DIMS, C_TYPES, C_ID) = range(COLUMNS)
+ C_FWD, C_DEVICE, C_STREAM, C_GRID, C_BLOCK, C_BYTES, C_DIMS, C_TYPES, C_ID,
+ C_CONCRETE) = range(COLUMNS)
 # fmt: on
 
 # What a category means, by its code in the word table (the categories are seeded first).
@@ -36,7 +37,7 @@ RANGE, STACK, LAUNCH, ACTIVITY, FLOW, DROP, UNKNOWN = range(7)
 FLOW_START, FLOW_END, ODD = 10, 11, 12
 
 # How a field is read.
-TIME, INTEGER, TEXT, RAW = range(4)
+TIME, INTEGER, TEXT, RAW, RAW_OF_SOME = range(5)
 
 _HOST = 1 << RANGE | 1 << STACK
 _ANY = _HOST | 1 << LAUNCH | 1 << ACTIVITY
@@ -54,6 +55,7 @@ FIELDS = np.array(
         (FWD, C_FWD, INTEGER, _HOST, -1),
         (DIMS, C_DIMS, RAW, _HOST, DIMS_OLD),
         (TYPES, C_TYPES, RAW, _HOST, -1),
+        (CONCRETE, C_CONCRETE, RAW_OF_SOME, _HOST, -1),
         (DEVICE, C_DEVICE, INTEGER, 1 << ACTIVITY, -1),
         (STREAM, C_STREAM, INTEGER, 1 << ACTIVITY, -1),
         (BYTES, C_BYTES, INTEGER, 1 << ACTIVITY, -1),

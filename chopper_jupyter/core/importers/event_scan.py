@@ -41,6 +41,7 @@ from chopper_jupyter.core.importers.event_layout import (
     NULL,
     PH,
     RANGE,
+    RAW_OF_SOME,
     SLOTS,
     STACK,
     TEXT,
@@ -49,6 +50,7 @@ from chopper_jupyter.core.importers.event_layout import (
     UNKNOWN,
 )
 from chopper_jupyter.core.importers.event_values import (
+    has_arguments,
     read_field,
     read_nanoseconds,
     read_raw,
@@ -184,6 +186,8 @@ def _row(table: Any, buf: Any, role: Any, at: Any, to: Any, kind: Any, row: Any,
         if not FIELDS[f, 3] & (1 << role):
             continue
         slot, column, how = FIELDS[f, 0], FIELDS[f, 1], FIELDS[f, 2]
+        if how == RAW_OF_SOME and not has_arguments(buf, at[NAME] + 1, to[NAME] - 1):
+            continue
         if FIELDS[f, 4] >= 0 and kind[slot] == 0:  # an older spelling of the same key
             slot = FIELDS[f, 4]
         if how == TIME:

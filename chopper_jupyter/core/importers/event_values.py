@@ -92,6 +92,21 @@ def read_raw(table: Any, buf: Any, slot: Any, at: Any, to: Any, kind: Any) -> An
 
 
 @njit(cache=True, nogil=True)
+def has_arguments(buf: Any, a: Any, b: Any) -> Any:
+    """Say as ``kineto_args.has_arguments`` whether an operator's written arguments matter."""
+    for i in range(a + 1, b - 1):
+        c = buf[i]
+        if c == 116 and buf[i - 1] == 116:  # attn, attention
+            if buf[i + 1] == 110:
+                return True
+            if i + 3 < b and buf[i + 1] == 101 and buf[i + 2] == 110 and buf[i + 3] == 116:
+                return True
+        if c == 110 and buf[i + 1] == 118 and buf[i - 1] == 111 and i - 2 >= a and buf[i - 2] == 99:
+            return True  # conv
+    return False
+
+
+@njit(cache=True, nogil=True)
 def read_text(table: Any, buf: Any, slot: Any, at: Any, to: Any, kind: Any, ok: Any) -> Any:
     """Code a process, thread or name: a plain string's text, or an integer's digits."""
     if kind[slot] == STRING:

@@ -41,6 +41,7 @@ LAYOUT: dict[str, dict[str, tuple[int, Any]]] = {
         "fwd_thread": (scanner.C_FWD, np.int64),
         "input_shapes": (scanner.C_DIMS, np.int64),
         "input_dtypes": (scanner.C_TYPES, np.int64),
+        "concrete_inputs": (scanner.C_CONCRETE, np.int64),
     },
     "launches": _COMMON | {"correlation_id": (scanner.C_CORRELATION, np.int64)},
     "device": {k: v for k, v in _COMMON.items() if k not in ("pid", "tid")}
@@ -81,6 +82,7 @@ KINDS = {
 WORD_COLUMNS = {
     "input_shapes": compact_json,
     "input_dtypes": compact_json,
+    "concrete_inputs": compact_json,
     "grid": dimensions,
     "block": dimensions,
 }

@@ -36,8 +36,28 @@ def as_int(value: Any) -> int | None:
     return value if value <= INT64_MAX else value - UINT64_MAX - 1
 
 
-def range_columns(args: dict[str, Any]) -> tuple[Any, ...]:
-    """Return seq, fwd_thread, shapes, dtypes and the four collective columns of a host range."""
+ARGUMENTS_OF = ("ttent", "ttn", "conv")
+"""Parts of the names of attention and convolution operators."""
+
+
+def has_arguments(name: str) -> bool:
+    """Say whether an operator's written arguments tell what its shapes do not.
+
+    Only attention (causal or not) and convolutions (transposed, grouped): other operators
+    would fill the dictionary with numbers that nobody reads.
+
+    Examples
+    --------
+    >>> has_arguments("aten::_flash_attention_forward"), has_arguments("FlashAttnFunc")
+    (True, True)
+    >>> has_arguments("aten::convolution"), has_arguments("aten::flatten")
+    (True, False)
+    """
+    return any(part in name for part in ARGUMENTS_OF)
+
+
+def range_columns(args: dict[str, Any], name: str) -> tuple[Any, ...]:
+    """Return the columns of a host range from seq on, in the order of ``events.RANGES``."""
     seq = as_int(args.get("Sequence number"))
     if seq is not None and seq < 0:
         seq = None
@@ -46,6 +66,7 @@ def range_columns(args: dict[str, Any]) -> tuple[Any, ...]:
         as_int(args.get("Fwd thread id")),
         compact_json(args.get("Input Dims", args.get("Input dims"))),
         compact_json(args.get("Input type")),
+        compact_json(args.get("Concrete Inputs")) if has_arguments(name) else None,
         *collective_columns(args),
     )
 

@@ -133,7 +133,7 @@ class EventReader:
                 self.threads.process_of(event.get("pid")),
             )  # fmt: skip
         elif kind is not None:
-            row = range_columns(args) if args else (None,) * 8
+            row = range_columns(args, name) if args else (None,) * 9
             self.columns.add_range(name, kind, tid, times, _external(args), row)
             self.threads.count(tid, kind)
 

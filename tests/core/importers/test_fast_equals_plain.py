@@ -14,7 +14,7 @@ pytest.importorskip("numba", reason="the compiled reader needs the extra 'fast'"
 
 from same_events import check_same
 
-from chopper_jupyter.core.importers import json_stream
+from chopper_jupyter.core.importers import json_stream, kineto
 
 FOLDER = os.environ.get("CHOPPER_REAL_DATA")
 REAL = sorted(Path(FOLDER, "traces").glob("*/*.json*")) if FOLDER else []
@@ -229,12 +229,44 @@ def test_any_text_anywhere_is_read_alike(key, text, same):
     "shapes", ["[]", "[[]]", "[ [1 , 2],[-3] ]", "[-0]", "[1.5]", '[[1], 2, "a"]', '["a\\n"]',
                "[{}]", "[true]", "[" * 70 + "]" * 70],
 )  # fmt: skip
-@pytest.mark.parametrize("key", ["grid", "block", "Input Dims", "Input dims", "Input type"])
+@pytest.mark.parametrize(
+    "key", ["grid", "block", "Input Dims", "Input dims", "Input type", "Concrete Inputs"]
+)
 def test_any_list_is_read_alike(key, shapes, same):
-    document = sample(["mm"])
+    document = sample(["mm", "conv2d"])
     for event in document["traceEvents"]:
         event.setdefault("args", {})[key] = "MARK"
     same(text_of(document).replace('"MARK"', shapes))
+
+
+ARGUMENT_NAMES = {
+    "aten::_scaled_dot_product_flash_attention": True,
+    "FlashAttnFunc": True,
+    "attn": True,
+    "conv": True,
+    "aten::cudnn_convolution": True,
+    "ttattent": True,
+    "ttent": True,
+    "ttn": True,
+    "aten::flatten": False,
+    "tten": False,
+    "att": False,
+    "tt": False,
+    "con": False,
+    "onv": False,
+    "": False,
+}
+
+
+@pytest.mark.parametrize(("name", "kept"), ARGUMENT_NAMES.items())
+def test_written_arguments_are_kept_of_the_same_operators(name, kept, same, tmp_path):
+    rank = Rank()
+    inputs = ["", "0.", "True", '"', "[1, 1]"]
+    with rank.op(name, **{"Concrete Inputs": inputs, "Input Dims": [[2]]}):
+        rank.launch("k")
+    assert same(text_of(rank.document()))
+    column = kineto.read_rank_plain(tmp_path / "trace.json").ranges["concrete_inputs"]
+    assert column.to_pylist() == [json.dumps(inputs, separators=COMPACT) if kept else None]
 
 
 def test_bytes_that_are_no_text_are_left_to_the_plain_way(same):
