@@ -80,7 +80,7 @@ def _texts(db: sqlite3.Connection, ids: Ints, strings: dict[int, str]) -> tuple[
     """Return the text of each row as codes (-1 for none) and words: its own, else by number."""
     if not len(ids):
         return ids, []
-    own = pa.array(texts(db, TABLE, "text"), pa.string())
+    own = texts(db, TABLE, "text")
     number, distinct = numbered(ids)
     by_id = pa.array([strings.get(one) for one in distinct.tolist()], pa.string())
     joined = pa.compute.coalesce(own, by_id.take(pa.array(number))).dictionary_encode()

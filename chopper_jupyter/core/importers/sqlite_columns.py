@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
+import pyarrow as pa
 
 from chopper_jupyter.core.errors import TraceFormatError
 
@@ -105,12 +106,12 @@ def selected(db: sqlite3.Connection, query: str, names: Sequence[str]) -> dict[s
     return {name: np.ascontiguousarray(matrix[:, i]) for i, name in enumerate(names)}
 
 
-def texts(db: sqlite3.Connection, table: str, column: str) -> list[str | None]:
-    """Read a text column in the order of the table's rows; all None if it is absent."""
+def texts(db: sqlite3.Connection, table: str, column: str) -> pa.Array:
+    """Read a text column in the order of the table's rows; all null if it is absent."""
     if column not in columns_of(db, table):
-        return [None] * rows_in(db, table)
-    found = db.execute(f"SELECT {quoted(column)} FROM {quoted(table)} ORDER BY rowid")  # noqa: S608
-    return [None if text is None else str(text) for text in chain.from_iterable(found)]
+        return pa.nulls(rows_in(db, table), pa.string())
+    query = f"SELECT CAST({quoted(column)} AS TEXT) FROM {quoted(table)} ORDER BY rowid"  # noqa: S608
+    return pa.array(list(chain.from_iterable(db.execute(query))), pa.string())
 
 
 def pairs(db: sqlite3.Connection, table: str, key: str, value: str) -> dict[int, str]:

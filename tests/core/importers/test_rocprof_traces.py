@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from profiler_files import (
     MAIN,
     Rocprof,
@@ -134,3 +138,20 @@ def test_rccl_calls_are_operators(tmp_path):
     assert trace.ops["name"].to_pylist() == ["ncclAllReduce"]
     assert trace.kernels["kind"].to_pylist() == ["collective"]
     assert trace.kernels["collective"].to_pylist() == ["all_reduce"]
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_rows_means_nothing(tmp_path_factory, shuffler: random.Random):
+    folder = tmp_path_factory.mktemp("rows")
+
+    def written(run: Rocprof, name: str) -> list:
+        paths = run.csv(folder / name), run.json(folder / f"{name}.json")
+        return [read_trace(path) for path in (*paths, run.rocpd(folder / f"{name}.db"))]
+
+    run = small_rocprof()
+    straight = written(run, "a")
+    for rows in (run.kernels, run.calls):
+        shuffler.shuffle(rows)
+    for one, other in zip(straight, written(run, "b"), strict=True):
+        for name in ("kernels", "ops", "spans"):
+            assert getattr(one, name).to_pylist() == getattr(other, name).to_pylist()
