@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chopper_jupyter.core import hardware
-from chopper_jupyter.core.align import kernels
+from chopper_jupyter.core.align import kernels, op_flops
 from chopper_jupyter.core.align.host import Host, host_of
 from chopper_jupyter.core.align.levels import Levels, assign
 from chopper_jupyter.core.align.tables import ops_table, spans_table
@@ -71,12 +71,14 @@ def link(events: RankEvents) -> LinkedRank:
         if device_kind == "gpu"
         else kernels.on_cpu(host, levels)
     )
+    counted = op_flops.count(host)
+    notes = (*levels.cuts.notes, *made.notes, *counted.notes)
     linked = LinkedRank(
         _gpus(events, made.devices, device_kind),
         spans_table(host, levels),
-        ops_table(host, levels),
-        made.table,
-        _quality(events, host, levels, made),
+        op_flops.on_ops(ops_table(host, levels), counted),
+        op_flops.on_kernels(made.table, counted),
+        replace(_quality(events, host, levels, made), notes=notes),
         device_kind,
     )
     return linked if events.rank is None else of_rank(linked, events.rank)
@@ -155,5 +157,4 @@ def _quality(events: RankEvents, host: Host, levels: Levels, made: kernels.Kerne
         repairs=repairs,
         kernels=table.num_rows,
         linked=shares if table.num_rows else {},
-        notes=(*levels.cuts.notes, *made.notes),
     )
