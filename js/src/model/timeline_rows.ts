@@ -67,7 +67,7 @@ export function rowsOf(picture: Picture, options: RowOptions): { rows: TimelineR
 
 /** Streams are named only where there are several of a kind. */
 function laneLabel(lanes: readonly Lane[], lane: Lane, cpu: boolean): string {
-  const title = cpu ? "Operators" : lane.title;
+  const title = cpu && lane.kind === "compute" ? "Operators" : lane.title;
   const alike = lanes.filter(({ gpu, kind }) => gpu === lane.gpu && kind === lane.kind);
   if (alike.length === 1) return title;
   return `${title} ${lane.streams.length > 1 ? "others" : String(lane.streams[0] ?? "")}`;

@@ -57,7 +57,7 @@ function drawLines(context: Context, rows: HTMLElement, sums: Sums | null, filte
   const head = el(
     "div",
     { class: "row head", role: "row" },
-    el("span", { role: "columnheader" }, ""),
+    el("span", { role: "columnheader" }, "Part"),
     el("b", { role: "presentation" }),
     el("span", { class: "num", role: "columnheader" }, format.unit),
     el("span", { class: "num", role: "columnheader" }, "share"),

@@ -8,16 +8,20 @@ import { variationOf, type Variation } from "../model/variation.ts";
 import type { VariationAnswer, VariationView } from "../store/variation_source.ts";
 import { NEEDS_KERNEL, type Context, type View } from "./context.ts";
 import { changeGuard, el, replaceChildren, svg } from "./element.ts";
-import { drawGrid, type Grid } from "./heatmap_picture.ts";
+import { drawGrid, type Drawn, type Grid } from "./heatmap_picture.ts";
+import type { Raster } from "./heatmap_raster.ts";
 import { statusView } from "./panel_status.ts";
 
 interface Shown {
   cells: SVGElement[];
   grid: Grid | null;
+  drawn: Drawn | null;
+  /** Where the one cell element of an image stands. */
+  at: number;
 }
 
 export function heatmapView(context: Context, variationAt: VariationView): View {
-  const shown: Shown = { cells: [], grid: null };
+  const shown: Shown = { cells: [], grid: null, drawn: null, at: 0 };
   const picture = svg("svg", {
     role: "grid",
     "aria-label": "Time per GPU and iteration. Arrow keys move, Enter selects.",
@@ -64,11 +68,14 @@ function drawAll(context: Context, picture: SVGSVGElement, foot: HTMLElement, sh
     replaceChildren(foot);
     return;
   }
-  const { parts, cells, height } = drawGrid(context, shown.grid);
-  shown.cells = cells;
+  const drawn = drawGrid(context, shown.grid);
+  const { parts, rows, cells, height } = drawn;
+  Object.assign(shown, { cells, drawn });
   picture.setAttribute("viewBox", `0 0 ${shown.grid.width} ${height}`);
   picture.setAttribute("style", `height:${height}px`);
-  replaceChildren(picture, ...parts);
+  const labels = svg("g", { "aria-hidden": "true" }, ...parts);
+  replaceChildren(picture, labels, svg("g", { role: "rowgroup" }, ...rows));
+  if (drawn.raster) moveCursor(picture, shown, shown.at, false);
   cells[Math.max(0, at)]?.setAttribute("tabindex", "0");
   if (at >= 0) cells[at]?.focus({ preventScroll: true });
   replaceChildren(foot, ...legend(context, shown.grid.variation));
@@ -134,6 +141,8 @@ const end = (ratio: number) => change(ratio).replace(".0", "");
 
 function listen(context: Context, picture: SVGSVGElement, shown: Shown): void {
   const cellAt = (event: Event) => {
+    const { raster } = shown.drawn ?? {};
+    if (raster) return event instanceof MouseEvent ? locate(picture, raster, event) : shown.at;
     const cell = (event.target as Element).closest("g.cell");
     return cell ? shown.cells.indexOf(cell as SVGElement) : -1;
   };
@@ -147,7 +156,7 @@ function listen(context: Context, picture: SVGSVGElement, shown: Shown): void {
     if (at < 0 || !shown.grid || event.ctrlKey || event.metaKey || event.altKey) return;
     const columns = shown.grid.iterations.length;
     const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key];
-    if (step !== undefined) focusCell(shown, at, at + step);
+    if (step !== undefined) focusCell(picture, shown, at, at + step);
     else if (event.key === "Enter" || event.key === " ") choose(context, shown, at);
     else return;
     event.preventDefault();
@@ -156,12 +165,33 @@ function listen(context: Context, picture: SVGSVGElement, shown: Shown): void {
   picture.addEventListener("pointerleave", () => context.tooltip.hide());
 }
 
-function focusCell(shown: Shown, from: number, to: number): void {
+/** Coordinates of the picture are those of the page, moved. */
+function locate(picture: SVGSVGElement, raster: Raster, event: MouseEvent): number {
+  const box = picture.getBoundingClientRect();
+  const scale = (picture.viewBox.baseVal.width || box.width) / box.width;
+  return raster.locate((event.clientX - box.left) * scale, (event.clientY - box.top) * scale);
+}
+
+/** In an image, one element stands for the cell that has the focus. */
+function moveCursor(picture: SVGSVGElement, shown: Shown, to: number, focus: boolean): void {
+  const cell = shown.drawn?.cursor(to);
+  const group = picture.querySelector("[role=rowgroup]");
+  if (!cell || !group) return;
+  shown.at = to;
+  cell.setAttribute("tabindex", "0");
+  replaceChildren(group, svg("g", { role: "row" }, cell));
+  if (focus) cell.focus({ preventScroll: true });
+}
+
+function focusCell(picture: SVGSVGElement, shown: Shown, from: number, to: number): void {
   const columns = shown.grid?.iterations.length ?? 1;
   const sideways = Math.abs(to - from) === 1 && columns > 1;
   const leavesRow = sideways && Math.floor(to / columns) !== Math.floor(from / columns);
+  const count = columns * (shown.grid?.gpus.length ?? 0);
+  if (leavesRow || to < 0 || to >= count) return;
+  if (shown.drawn?.raster) return moveCursor(picture, shown, to, true);
   const cell = shown.cells[to];
-  if (!cell || leavesRow) return;
+  if (!cell) return;
   shown.cells[from]?.setAttribute("tabindex", "-1");
   cell.setAttribute("tabindex", "0");
   cell.focus({ preventScroll: true });

@@ -7,6 +7,7 @@ import { codeOf, toLabels } from "../model/selection.ts";
 import type { Filter } from "../model/payload.ts";
 import type { Context } from "./context.ts";
 import { svg } from "./element.ts";
+import { drawRaster, MOST_CELL_ELEMENTS, type Raster } from "./heatmap_raster.ts";
 
 const TOP = 18;
 const RIGHT = 52;
@@ -29,6 +30,18 @@ export interface Grid {
   readonly variation: Variation;
 }
 
+export interface Drawn {
+  /** Labels and marks around the cells. */
+  readonly parts: SVGElement[];
+  readonly rows: SVGElement[];
+  /** In reading order; none where they are one image. */
+  readonly cells: SVGElement[];
+  readonly height: number;
+  readonly raster: Raster | null;
+  /** The element of one cell of the image. */
+  cursor(index: number): SVGElement | null;
+}
+
 interface Frame extends Grid {
   readonly left: number;
   readonly cell: number;
@@ -37,25 +50,36 @@ interface Frame extends Grid {
 }
 
 /** Elements of the picture and its height. Cells are in reading order. */
-export function drawGrid(
-  context: Context,
-  grid: Grid,
-): { parts: SVGElement[]; cells: SVGElement[]; height: number } {
+export function drawGrid(context: Context, grid: Grid): Drawn {
   const frame = frameOf(context, grid);
   const found = new Map(grid.variation.cells.map((cell) => [`${cell.gpu},${cell.iteration}`, cell]));
-  const parts: SVGElement[] = [...columnLabels(context, frame)];
-  const cells: SVGElement[] = [];
-  grid.gpus.forEach((gpu, r) => {
-    parts.push(...rowLabels(context, frame, gpu, r));
-    grid.iterations.forEach((iteration, c) => {
-      const cell = drawCell(context, frame, { gpu, iteration, r, c }, found.get(`${gpu},${iteration}`));
-      cells.push(cell);
-      parts.push(cell);
-    });
+  const at = (r: number, c: number) => found.get(`${grid.gpus[r] ?? -1},${grid.iterations[c] ?? -1}`);
+  const place = (r: number, c: number) => ({
+    gpu: grid.gpus[r] ?? -1,
+    iteration: grid.iterations[c] ?? -1,
+    r,
+    c,
   });
+  const cellAt = (r: number, c: number) => drawCell(context, frame, place(r, c), at(r, c));
+  const labels = grid.gpus.flatMap((gpu, r) => rowLabels(context, frame, gpu, r));
   const bottom = TOP + grid.gpus.length * frame.row;
-  parts.push(...drawSpread(context, frame, bottom + 12));
-  return { parts, cells, height: bottom + 12 + SPREAD };
+  const around = [...columnLabels(context, frame), ...labels, ...drawSpread(context, frame, bottom + 12)];
+  const height = bottom + 12 + SPREAD;
+  const columns = grid.iterations.length;
+  if (grid.gpus.length * columns > MOST_CELL_ELEMENTS) {
+    const { left, cell, row } = frame;
+    const rows = grid.gpus.length;
+    const limit = grid.variation.limit;
+    const raster = drawRaster(context, { left, top: TOP, cell, row, columns, rows, limit }, at);
+    const cursor = (index: number) => cellAt(Math.floor(index / columns), index % columns);
+    return { parts: [...around, raster.image], rows: [], cells: [], height, raster, cursor };
+  }
+  const rows = grid.gpus.map((_, r) => {
+    const cells = grid.iterations.map((__, c) => cellAt(r, c));
+    return svg("g", { role: "row" }, ...cells);
+  });
+  const cells = rows.flatMap((row) => [...row.children] as SVGElement[]);
+  return { parts: around, rows, cells, height, raster: null, cursor: () => null };
 }
 
 function frameOf(context: Context, grid: Grid): Frame {

@@ -60,14 +60,16 @@ function drawPicture(context: Context, picture: SVGSVGElement, shown: Shown, wid
   const bars = layOutIcicle(tree, levels, width, MOST_ROWS);
   const faded = fadedBars(context.payload, bars, search);
   const scale = scaleOver(context, colour, bars);
-  const groups = bars.map((bar) => drawBar(context, bar, { selection, scale, faded: faded.has(bar) }));
+  const drawn = bars.map((bar) => drawBar(context, bar, { selection, scale, faded: faded.has(bar) }));
+  const groups = drawn.map(({ group }) => group);
   groups[0]?.setAttribute("tabindex", "0");
   const rows = Math.max(shown.rows, ...bars.map((bar) => bar.row + 1));
   Object.assign(shown, { bars, groups, rows, scale });
   const height = rows * ROW - 1;
   picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
   picture.setAttribute("style", `height:${height}px`);
-  replaceChildren(picture, ...groups, belowText(context, bars));
+  const over = drawn.map((each) => each.over);
+  replaceChildren(picture, ...groups, ...over, belowText(context, bars));
   if (hadFocus) focusOn(shown, bars[0]);
 }
 

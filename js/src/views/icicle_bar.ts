@@ -28,7 +28,13 @@ export interface BarStyle {
   readonly faded: boolean;
 }
 
-export function drawBar(context: Context, bar: Bar, style: BarStyle): SVGGElement {
+export interface DrawnBar {
+  readonly group: SVGGElement;
+  /** A shortened name lies over the bar, not in it: what names an element has to be whole. */
+  readonly over: SVGElement | null;
+}
+
+export function drawBar(context: Context, bar: Bar, style: BarStyle): DrawnBar {
   const look = lookOf(context, bar, style);
   const gap = bar.width > 4 ? 1 : bar.width > 2 ? 0.5 : 0;
   const width = Math.max(0.5, bar.width - gap);
@@ -40,9 +46,12 @@ export function drawBar(context: Context, bar: Bar, style: BarStyle): SVGGElemen
   });
   group.append(svg("rect", { ...box, fill: look.fill, "fill-opacity": look.faint ? 0.4 : 1 }));
   if (look.mixed) group.append(...strip(context, bar, width));
-  group.append(...label(context, bar, style, look, width));
+  const { texts, whole } = label(context, bar, style, look, width);
+  // The space between is read, not drawn: name and time are two words.
+  if (whole) for (const text of texts) group.append(text, " ");
   group.append(svg("rect", { ...ring(box), class: "ring" }));
-  return group;
+  const hidden = { "aria-hidden": "true", class: style.faded ? "faded" : "" };
+  return { group, over: whole || texts.length === 0 ? null : svg("g", hidden, ...texts) };
 }
 
 /** The outline for hover and focus lies inside the bar, so that it is never cut off. */
@@ -124,14 +133,20 @@ function timeText(context: Context, bar: Bar, filters: readonly Filter[]): strin
   return sizeText(context, bar.node, filters);
 }
 
-function label(context: Context, bar: Bar, style: BarStyle, look: Look, width: number): SVGTextElement[] {
-  if (bar.width < 14 || bar.kind === "slivers") return [];
+interface Label {
+  readonly texts: readonly SVGTextElement[];
+  /** True if the name was not shortened. */
+  readonly whole: boolean;
+}
+
+function label(context: Context, bar: Bar, style: BarStyle, look: Look, width: number): Label {
+  if (bar.width < 14 || bar.kind === "slivers") return { texts: [], whole: true };
   const small = bar.width < SMALL;
   const heavy = bar.row <= 1 && bar.kind === "node" && look.fill === NEUTRAL ? 600 : 400;
   const measure = context.measure(small || bar.kind === "pooled" ? 11 : 12, heavy);
   const room = width - (small ? 4 : 16);
   const [full, fitted] = names(context, bar, style, (text) => measure(text), room);
-  if (!fitted) return [];
+  if (!fitted) return { texts: [], whole: true };
   const y = bar.row * ROW + (look.mixed ? 15 : 17);
   const size = small || bar.kind === "pooled" ? 11 : 12;
   const place = small ? { x: bar.x + width / 2, "text-anchor": "middle" } : { x: bar.x + 8 };
@@ -144,7 +159,9 @@ function label(context: Context, bar: Bar, style: BarStyle, look: Look, width: n
       texts.push(svg("text", { ...at, style: `fill:${look.ink};font-size:11px` }, value));
     }
   }
-  return texts;
+  const named = bar.path[bar.path.length - 1];
+  const name = named ? nameOf(context.payload, ...named) : full;
+  return { texts, whole: bar.kind !== "node" || name.includes(fitted) };
 }
 
 function names(

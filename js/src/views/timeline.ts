@@ -11,6 +11,7 @@ import type { Context, View } from "./context.ts";
 import { changeGuard, el, replaceChildren } from "./element.ts";
 import { gpuButtons } from "./gpu_buttons.ts";
 import { createKernelPanel, type KernelPanel } from "./kernel_panel.ts";
+import { missingNote } from "./missing.ts";
 import { minimapView } from "./minimap.ts";
 import { statusView } from "./panel_status.ts";
 import { causeLegend } from "./timeline_legend.ts";
@@ -114,6 +115,7 @@ function makeParts(context: Context, state: TimelineState, redraw: () => void): 
     surface,
     legend,
     kernel.element,
+    missingNote(context, "telemetry"),
   );
   return { element, canvas, surface, minimap, gpus, what, legend, status, kernel };
 }

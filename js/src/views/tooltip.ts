@@ -18,7 +18,7 @@ export interface Tooltip {
 const OFFSET = 12;
 
 export function createTooltip(root: HTMLElement): Tooltip {
-  const element = el("div", { class: "cj-tip", role: "tooltip", "data-testid": "tooltip" });
+  const element = el("div", { class: "cj-tip", "aria-hidden": "true", "data-testid": "tooltip" });
   const show = (event: { clientX: number; clientY: number }, text: TooltipText) => {
     const rows = text.rows.flatMap(([label, value]) => [el("dt", {}, label), el("dd", {}, value)]);
     replaceChildren(

@@ -1,0 +1,55 @@
+"""axe-core finds nothing serious in the explorer: both themes, whole run and drilled down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from browser.view import View
+from builders import llama_trace
+
+import chopper_jupyter as cj
+
+AXE = Path(__file__).parents[2] / "js" / "node_modules" / "axe-core" / "axe.min.js"
+RUN = """async () => {
+  const found = await axe.run('.chopper-explorer', { resultTypes: ['violations'] });
+  return found.violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.length} x ${nodes[0].html.slice(0, 200)}`);
+}"""
+
+
+def findings(page) -> list[str]:
+    page.add_script_tag(path=AXE)
+    return page.evaluate(RUN)
+
+
+@pytest.fixture(params=["light", "dark"])
+def theme(request):
+    return request.param
+
+
+@pytest.fixture
+def shown(page, tmp_path, theme):
+    """Open an explorer that compares two traces: every panel is there."""
+    before, after = llama_trace(gpus=2, layers=4), llama_trace(gpus=2, layers=3, seed=1)
+    explorer = cj.Explorer(after, compare_to=before, theme=theme)
+    page.goto(explorer.save(tmp_path / "explorer.html").as_uri())
+    view = View(page)
+    assert view.root.get_attribute("data-theme") == theme
+    return view
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: npm ci in js")
+def test_no_serious_finding(page, shown):
+    assert findings(page) == []
+    shown.root.get_by_test_id("quality").click()
+    shown.root.get_by_test_id("columns").locator("summary").click()
+    shown.root.locator("[data-colour=family]").click()
+    lanes = shown.root.get_by_test_id("timeline")
+    lanes.focus()
+    page.keyboard.press("n")
+    shown.root.get_by_test_id("kernel").wait_for()
+    assert findings(page) == []
+    shown.bar("phase", "backward").click()
+    assert findings(page) == []
