@@ -1,0 +1,127 @@
+"""Times of ops as boxes over GPUs and iterations: matrix products, vector ops, communication."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from chopper_jupyter.charts.axes import clipped
+from chopper_jupyter.charts.boxes import box_table, boxes
+from chopper_jupyter.charts.chart import Chart
+from chopper_jupyter.charts.runs import Runs, per_run, provenance, titled, words
+from chopper_jupyter.core.analysis.summary import summarize
+from chopper_jupyter.core.errors import MissingDataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chopper_jupyter.core.trace import Trace
+
+MOST = 12
+"""Groups that one figure shows: those that take longest."""
+
+MATRIX = ("gemm", "attention")
+VECTOR = ("norm", "elementwise", "optimizer")
+_SHORT = {"forward": "f", "backward": "b", "optimizer": "opt"}
+_COMMON = ("all_gather", "reduce_scatter")
+
+
+def op_samples(runs: Runs, families: Sequence[str]) -> pd.DataFrame:
+    """Return the kernel time of each op in each iteration on each GPU.
+
+    Parameters
+    ----------
+    runs : Trace or mapping of str to Trace
+        One run, or several by name.
+    families : sequence of str
+        Families of kernels whose time counts.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``run``, ``op`` with the phase before it (``f q_proj``), ``gpu``, ``iteration``,
+        ``time_ms``.
+    """
+
+    def table(trace: Trace) -> pd.DataFrame:
+        rows = summarize(
+            trace.filter(family=list(families)), ["gpu", "iteration", "phase", "op"], ["time"]
+        )
+        phase = words(rows["phase"]).map(lambda name: _SHORT.get(name, name))
+        return _plain(rows, (phase + " " + words(rows["op"])).to_numpy())
+
+    return per_run(runs, table)
+
+
+def communication_samples(runs: Runs) -> pd.DataFrame:
+    """Return the time of all-gathers, reduce-scatters and other communication, likewise."""
+
+    def table(trace: Trace) -> pd.DataFrame:
+        rows = summarize(
+            trace.filter(kind="collective"), ["gpu", "iteration", "collective"], ["time"]
+        )
+        kind = words(rows["collective"])
+        rows = _plain(rows, np.where(kind.isin(_COMMON), kind, "other"))
+        keys = ["op", "gpu", "iteration"]
+        return pd.DataFrame(rows.groupby(keys, sort=False, dropna=False, as_index=False).sum())
+
+    return per_run(runs, table)
+
+
+def _plain(rows: pd.DataFrame, op: object) -> pd.DataFrame:
+    columns = {"op": op, "gpu": rows["gpu"], "iteration": rows["iteration"]}
+    return pd.DataFrame(columns | {"time_ms": rows["time_ms"].astype(float)})
+
+
+def gemm_time(runs: Runs) -> Chart:
+    """Show how long the matrix products and attention of each op take.
+
+    Parameters
+    ----------
+    runs : Trace or mapping of str to Trace
+        One run, or several by name.
+    """
+    return _drawn(runs, op_samples(runs, MATRIX), "Time of matrix products and attention")
+
+
+def vector_time(runs: Runs) -> Chart:
+    """Show how long the vector kernels of each op take.
+
+    Parameters
+    ----------
+    runs : Trace or mapping of str to Trace
+        One run, or several by name.
+    """
+    return _drawn(runs, op_samples(runs, VECTOR), "Time of vector kernels")
+
+
+def communication(runs: Runs) -> Chart:
+    """Show how long communication takes, by kind.
+
+    Parameters
+    ----------
+    runs : Trace or mapping of str to Trace
+        One run, or several by name.
+    """
+    return _drawn(runs, communication_samples(runs), "Time of communication")
+
+
+def _drawn(runs: Runs, samples: pd.DataFrame, title: str) -> Chart:
+    total = samples.groupby("op", sort=False)["time_ms"].sum().sort_values(ascending=False)
+    kept = list(total.index[:MOST])
+    shown = samples[samples["op"].isin(kept)]
+    table = box_table(shown, ["op", "run"], "time_ms")
+    place = {op: i for i, op in enumerate(kept)}
+    table = table.sort_values("op", key=lambda c: c.map(place), kind="stable", ignore_index=True)
+    if table.empty:
+        msg = f"{title}: nothing to show, no such kernel was recorded"
+        raise MissingDataError(msg)
+    names = [clipped(op) for op in table["op"].astype(str)]
+    factors = list(zip(names, table["run"].astype(str), strict=True))
+    drawn = boxes(table, factors, title=titled(runs, title), label="ms per iteration", unit="ms")
+    text = "Kernel time; one sample per GPU and iteration; boxes are quartiles"
+    if len(total) > MOST:
+        text += f"; the {MOST} longest of {len(total)}"
+    return Chart(drawn, table.drop(columns="outliers"), titled(runs, title), provenance(runs, text))

@@ -1,0 +1,72 @@
+"""What figures are made of: one run, or several by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+import pandas as pd
+
+from chopper_jupyter.core.analysis.included import included
+from chopper_jupyter.core.analysis.quantities import counted
+from chopper_jupyter.core.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Runs: TypeAlias = Trace | Mapping[str, Trace]
+
+OTHER = "other"
+"""How null is shown."""
+
+
+def named(runs: Runs) -> dict[str, Trace]:
+    """Return the runs by name; a single Trace has its own."""
+    return {runs.info.name: runs} if isinstance(runs, Trace) else dict(runs)
+
+
+def per_run(runs: Runs, table: Callable[[Trace], pd.DataFrame]) -> pd.DataFrame:
+    """Make a table of each run and put them below each other; the first column names the run."""
+    parts = []
+    for name, trace in named(runs).items():
+        part = table(trace)
+        part.insert(0, "run", name)
+        part.attrs = {}
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"run": []})
+
+
+def provenance(runs: Runs, what: str) -> str:
+    """Say what was computed from what.
+
+    Parameters
+    ----------
+    runs : Trace or mapping
+        The runs.
+    what : str
+        What was computed, as a sentence without its full stop.
+    """
+    every = named(runs)
+    which = [included(trace) for trace in every.values()]
+    gpus = sorted({len(one.gpus) for one in which})
+    covers = list(dict.fromkeys(one.phrase() for one in which))
+    sizes = (
+        f"{gpus[0]} to {gpus[-1]} GPUs"
+        if len(gpus) > 1
+        else counted(gpus[0], "GPU")
+        if gpus
+        else ""
+    )
+    text = f"{what}. {sizes}; {covers[0] if len(covers) == 1 else 'iterations after warm-up'}."
+    return text + (" Simulated." if any(t.info.simulated for t in every.values()) else "")
+
+
+def titled(runs: Runs, title: str) -> str:
+    """Return the title, which says so where anything is simulated."""
+    simulated = any(trace.info.simulated for trace in named(runs).values())
+    return f"{title} (simulated)" if simulated else title
+
+
+def words(column: pd.Series, other: str = OTHER) -> pd.Series:
+    """Return a column of names as plain text, null as ``other``."""
+    return column.astype(object).where(column.notna(), other).astype(str)
