@@ -20,9 +20,11 @@ const render: Render<Traits> = async ({ model, el: host }) => {
     slot.replaceChildren();
     stop = await mountLive(slot, model);
   };
-  const restart = () => void start();
-  await start();
+  // One after another: a new payload may come while the first is still being unpacked.
+  let started = Promise.resolve();
+  const restart = () => (started = started.then(start));
   model.on("change:payload", restart);
+  await restart();
   return () => {
     model.off("change:payload", restart);
     stop();

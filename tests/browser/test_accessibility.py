@@ -15,7 +15,7 @@ RUN = """async () => {
   const found = await axe.run('.chopper-explorer', { resultTypes: ['violations'] });
   return found.violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.length} x ${nodes[0].html.slice(0, 200)}`);
+    .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.length} x ${nodes[0].html}`);
 }"""
 
 

@@ -69,7 +69,8 @@ def test_tracks_are_samples_of_gpus_by_time():
 def test_a_thinned_track_keeps_the_mean_and_reaches_to_both_sides():
     (track,) = tracks_of(sampled(range(100)))
     part = thinned(track, Window([1], 200, 400, 4))
-    assert part.time[0] < 200 < 400 < part.time[-1] + 10
+    assert part.time[0] < 200
+    assert part.time[-1] >= 390
     assert len(part.time) < 10
     inside = track.value[(track.time >= 200) & (track.time < 300)]
     assert inside.mean() in part.value
