@@ -19,7 +19,7 @@ from playwright.sync_api import sync_playwright
 
 import chopper_jupyter as cj
 
-WIDTHS = (700, 1400)
+WIDTHS = (500, 700, 1400, 1600)
 THEMES = ("light", "dark")
 
 

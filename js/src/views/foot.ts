@@ -13,6 +13,7 @@ export function footView({ payload }: Context): View {
     hint("zoom in", "Enter"),
     hint("back", "Esc"),
     hint("move", "\u2190", "\u2191", "\u2192", "\u2193"),
+    ...(payload.timeline ? [hint("zoom in time", "+", "\u2212"), hint("next kernel", "N")] : []),
     el("span", { class: "cj-sp" }),
     el("span", { class: "covered", "data-testid": "covered" }, capital(covered)),
   );
