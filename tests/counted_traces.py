@@ -10,6 +10,7 @@ import pyarrow as pa
 from builders import kernels
 
 from chopper_jupyter.core.quality import Quality
+from chopper_jupyter.core.schema import KERNELS
 from chopper_jupyter.core.trace import Trace, TraceInfo
 
 
@@ -33,7 +34,8 @@ def counted_trace(
         for at, value in enumerate(values if isinstance(values, list) else [values])
     ]  # fmt: skip
     plain = [{k: v for k, v in row.items() if k != "counters"} for row in rows]
-    names = dict.fromkeys(name for row in plain for name in row)
+    given = {name for row in plain for name in row}
+    unsaid = dict.fromkeys(name for name in given if KERNELS.field(name).nullable)
     gpus = sorted({row.get("gpu", 0) for row in rows} | {0})
     tables = {
         "gpus": [{"gpu": g, "rank": g, "device": g, "name": gpu, "offset_ns": 0} for g in gpus],
@@ -46,7 +48,7 @@ def counted_trace(
     }
     made = {name: pa.Table.from_pylist(found) for name, found in tables.items() if found}
     if plain:
-        made["kernels"] = kernels([dict.fromkeys(names) | row for row in plain])
+        made["kernels"] = kernels([unsaid | row for row in plain])
     quality = Quality(kernels=len(rows))
     return Trace.from_tables(made, TraceInfo(**info), quality)
 
