@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.errors import ChopperError
     from chopper_jupyter.core.read import read_trace
     from chopper_jupyter.core.trace import Trace
+    from chopper_jupyter.report import Report
     from chopper_jupyter.widgets.explorer import Explorer
 
 __all__ = [
     "ChopperError",
     "Explorer",
+    "Report",
     "Trace",
     "breakdown",
     "compare",
@@ -51,6 +53,7 @@ __all__ = [
 _HOMES = {
     "ChopperError": "core.errors",
     "Explorer": "widgets.explorer",
+    "Report": "report",
     "Trace": "core.trace",
     "breakdown": "core.analysis.breakdown",
     "compare": "core.analysis.compare",

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 PUBLIC = [
     "ChopperError",
     "Explorer",
+    "Report",
     "Trace",
     "breakdown",
     "compare",
