@@ -42,7 +42,15 @@ def counted_trace(
         "counters": counted,
         "telemetry": [{"source": "test", "host": "h", **row} for row in telemetry],
         "ops": [
-            {"name": "aten::op", "rank": 0, "start_ns": 0, "dur_ns": 1, "tid": 1, **row}
+            {
+                **dict.fromkeys(n for one in ops for n in one),
+                "name": "aten::op",
+                "rank": 0,
+                "start_ns": 0,
+                "dur_ns": 1,
+                "tid": 1,
+                **row,
+            }
             for row in ops
         ],
     }

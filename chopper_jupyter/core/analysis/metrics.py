@@ -34,6 +34,9 @@ class Measure:
         Column of ``kernels`` that holds it; None counts rows.
     optional : bool
         True if recordings may lack it altogether.
+    derived : bool
+        True if it is no column, but worked out of counters, shapes and the hardware table by
+        ``efficiency``; then it is no whole number.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Measure:
     meaning: str
     column: str | None
     optional: bool = False
+    derived: bool = False
 
     def to_dict(self) -> dict[str, str]:
         """Return plain JSON data."""
@@ -61,8 +65,8 @@ class Metric:
         Coefficient of each measure. Besides measures there are ``instances`` (iterations times
         GPUs that the row covers), ``total_time_ns`` (kernel time of everything included) and
         ``one``.
-    needs : {None, "gpu", "flops", "message_bytes"}
-        What a recording must hold for the metric to have a meaning.
+    needs : str or None
+        What a recording must hold for the metric to have a meaning: ``"gpu"``, or a measure.
     """
 
     name: str
@@ -98,8 +102,25 @@ class Metric:
         }
 
 
-_SUFFIXES = {"ms": "ms", "µs": "us", "%": "percent", "MB": "mb", "TFLOP/s": "", "": ""}
+_SUFFIXES = {"ms": "ms", "µs": "us", "%": "percent", "MB": "mb", "TFLOP/s": "", "": "",
+             "GB/s": "gb_s", "FLOP/B": "flop_per_byte"}  # fmt: skip
 """Column suffix of each unit; a metric named after its unit needs none."""
+
+_DERIVED_MEASURES = (
+    ("matrix_flops", "Matrix FLOPs", "FLOP", "operations of the matrix units, counted"),
+    ("peak_ns", "Time at peak", "ns", "operations by shape over the peak of their format"),
+    ("matrix_busy_cycles", "Matrix busy", "", "cycles in which matrix units worked"),
+    ("matrix_capacity_cycles", "Matrix cycles", "", "cycles of all matrix units"),
+    ("padded_flops", "Done", "FLOP", "operations counted, of calls that have useful ones"),
+    ("useful_flops", "Useful", "FLOP", "operations by shape, of calls that were counted"),
+    ("moved_bytes", "Moved", "B", "bytes between memory and GPU, counted or modelled"),
+    ("moved_ns", "Moving", "ns", "time of the kernels whose bytes are known"),
+    ("intensity_flops", "FLOPs", "FLOP", "operations of kernels whose bytes are known"),
+    ("intensity_bytes", "Bytes", "B", "bytes of kernels whose operations are known"),
+    ("roofline_ns", "Roofline", "ns", "least time: by the peak or by the bandwidth"),
+    ("roofline_time_ns", "Time", "ns", "time of the kernels that have a least time"),
+)
+"""Name, title, unit and meaning."""
 
 MEASURES: dict[str, Measure] = {
     m.name: m
@@ -119,6 +140,7 @@ MEASURES: dict[str, Measure] = {
         Measure(
             "message_bytes", "Message", "B", "bytes moved", "message_bytes", optional=True
         ),
+        *(Measure(*words, None, derived=True) for words in _DERIVED_MEASURES),
     )
 }  # fmt: skip
 
@@ -145,6 +167,21 @@ METRICS: dict[str, Metric] = {
                "idle time per iteration and GPU that these kernels ended"),
         Metric("tflops", "Throughput", "TFLOP/s", {"flops": 1e-3}, {"time_ns": 1.0},
                "operations by shape over kernel time", "flops"),
+        Metric("peak_share", "Share of peak", "%", {"peak_ns": 1.0}, {"time_ns": 1.0},
+               "operations by shape, as a share of the peak of their format", "peak_ns"),
+        Metric("utilization", "Matrix utilisation", "%", {"matrix_busy_cycles": 1.0},
+               {"matrix_capacity_cycles": 1.0}, "share of cycles in which the matrix units worked",
+               "matrix_capacity_cycles"),
+        Metric("padding", "Padding", "", {"padded_flops": 1.0}, {"useful_flops": 1.0},
+               "operations done over useful ones", "padded_flops"),
+        Metric("bandwidth", "Bandwidth", "GB/s", {"moved_bytes": 1.0}, {"moved_ns": 1.0},
+               "bytes between memory and GPU over time", "moved_bytes"),
+        Metric("intensity", "Arithmetic intensity", "FLOP/B", {"intensity_flops": 1.0},
+               {"intensity_bytes": 1.0}, "operations per byte of memory traffic",
+               "intensity_bytes"),
+        Metric("roofline", "Share of roofline", "%", {"roofline_ns": 1.0},
+               {"roofline_time_ns": 1.0}, "least time by peak and bandwidth over the time",
+               "roofline_ns"),
         Metric("message", "Message", "MB", {"message_bytes": 1e-6}, _EACH,
                "bytes moved per iteration and GPU", "message_bytes"),
     )
@@ -157,15 +194,18 @@ _HOW_TO_RECORD = {
     "flops": "operation counts, which need input shapes in the recording",
     "message_bytes": "message sizes, which need a recording with collectives and shapes",
 }
+_DERIVED = "a measure that efficiency works out of counters, shapes and the hardware table"
 
 
 def measures_of(kernels: pa.Table) -> dict[str, Ints]:
     """Return every measure that the kernels hold, one int64 array each; null counts as 0.
 
-    Optional measures are left out where all rows are null.
+    Optional measures are left out where all rows are null, derived ones always.
     """
     found: dict[str, Ints] = {}
     for measure in MEASURES.values():
+        if measure.derived:
+            continue
         if measure.column is None:
             found[measure.name] = np.ones(kernels.num_rows, np.int64)
             continue
@@ -207,7 +247,8 @@ def find_metrics(
             raise unknown_name(what="metric", name=name, known=METRICS)
         metric = METRICS[name]
         if not _available(metric, known, device_kind):
-            msg = f"metric {name!r} needs {_HOW_TO_RECORD[metric.needs or 'gpu']}"
+            need = _HOW_TO_RECORD.get(metric.needs or "gpu", _DERIVED)
+            msg = f"metric {name!r} needs {need}"
             raise MissingDataError(msg)
         found.append(metric)
     return found
