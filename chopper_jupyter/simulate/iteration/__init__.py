@@ -1,0 +1,1 @@
+"""One iteration of training: what the host runs and launches."""
