@@ -99,7 +99,7 @@ class Report:
             f"<h1>{html.escape(trace.info.name)}{' (simulated)' * trace.info.simulated}</h1>",
             headline(trace)._repr_html_(),
             "<h2>Explore</h2>",
-            Explorer(trace)._repr_html_(),  # noqa: SLF001  as a fragment
+            Explorer(trace)._repr_html_(),
             *self._figures(with_bokeh=with_bokeh),
             f"<h2>Longest ops</h2>{table_html(self._top(), TOP)}",
             *self._comparison(),

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 EMBEDDING = "aten::embedding"
 
+DATA_PARALLEL = (
+    r"^(?:FSDP::|FullyShardedDataParallel|DistributedDataParallel|torch\.distributed\.ddp)"
+)
+"""Names of ranges by which ranks say that each of them trains on tokens of its own."""
+
 
 @dataclass(frozen=True)
 class Tokens:
@@ -29,7 +34,9 @@ def tokens_per_iteration(trace: Trace) -> Tokens | None:
 
     Without a number given, the tokens of a rank are the elements of the index of its largest
     embedding, over all calls of it in one iteration; the median iteration counts. Positions
-    and token types are embedded as well: they have fewer rows than the vocabulary.
+    and token types are embedded as well: they have fewer rows than the vocabulary. Ranks add up
+    only where ranges of DDP or FSDP show that they are data parallel: tensor-parallel ones all
+    see the same tokens, and then nothing is told.
 
     Examples
     --------
@@ -49,9 +56,17 @@ def tokens_per_iteration(trace: Trace) -> Tokens | None:
     if trace.measured_iterations:
         wanted = pa.array(trace.measured_iterations, pa.int32())
         calls = calls.filter(pc.is_in(calls["iteration"], wanted))
-    if not calls.num_rows:
+    if not calls.num_rows or (len(pc.unique(calls["rank"])) > 1 and not _data_parallel(trace)):
         return None
     return _counted(calls)
+
+
+def _data_parallel(trace: Trace) -> bool:
+    for table in (trace.spans, trace.ops):
+        names = pc.unique(table["name"].cast(pa.string()))
+        if pc.any(pc.match_substring_regex(names, DATA_PARALLEL)).as_py():
+            return True
+    return False
 
 
 def _counted(calls: pa.Table) -> Tokens | None:

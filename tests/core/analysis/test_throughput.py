@@ -11,13 +11,14 @@ from chopper_jupyter.core.errors import MissingDataError
 from chopper_jupyter.core.trace import Trace
 
 
-def embedded(trace: Trace, calls) -> Trace:
+def embedded(trace: Trace, calls, parallel="FSDP::pre_forward (layers.0)") -> Trace:
     """Add embedding calls: (rank, iteration, rows of the table, shape of the index)."""
     ops = [
         {"op_id": i, "rank": rank, "name": "aten::embedding", "start_ns": 0, "dur_ns": 1, "tid": 0,
          "iteration": iteration, "input_shapes": json.dumps([[rows, 64], index, [], []])}
         for i, (rank, iteration, rows, index) in enumerate(calls)
     ]  # fmt: skip
+    ops.append(ops[0] | {"op_id": len(ops), "name": parallel, "input_shapes": None})
     return Trace.from_tables({**trace.tables, "ops": pa.Table.from_pylist(ops)}, trace.info)
 
 
@@ -48,6 +49,12 @@ def test_tokens_come_from_the_largest_embedding_of_every_rank():
     frame = throughput(embedded(steady(gpus=2), calls), "iteration")
     assert frame["iteration"].tolist() == [0, 1, 2]
     assert frame.attrs["tokens_from"] == "inferred from the input of the embedding"
+
+
+def test_ranks_that_may_see_the_same_tokens_tell_nothing():
+    calls = [(rank, i, 32000, [2, 8]) for rank in (0, 1) for i in range(3)]
+    assert tokens_per_iteration(embedded(steady(gpus=2), calls, "aten::mm")) is None
+    assert tokens_per_iteration(embedded(steady(), calls[:3], "aten::mm")).count == 16
 
 
 def test_what_was_told_comes_first():
