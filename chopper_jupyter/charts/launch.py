@@ -10,7 +10,7 @@ from chopper_jupyter.charts.axes import clipped
 from chopper_jupyter.charts.chart import Chart
 from chopper_jupyter.charts.colours import theme
 from chopper_jupyter.charts.op_times import MOST
-from chopper_jupyter.charts.runs import OTHER, Runs, per_run, provenance, titled, words
+from chopper_jupyter.charts.runs import OTHER, Runs, factors, per_run, provenance, titled, words
 from chopper_jupyter.charts.stacked_bars import stacked_bars
 from chopper_jupyter.core.analysis.idle_causes import CAUSES
 from chopper_jupyter.core.analysis.idle_causes import idle_causes as causes_of
@@ -64,7 +64,7 @@ def launch_overhead(runs: Runs) -> Chart:
     title = titled(runs, "Launch overhead")
     drawn = stacked_bars(
         shown,
-        list(zip(map(clipped, shown["op"]), shown["run"], strict=True)),
+        factors(map(clipped, shown["op"]), shown["run"], run_first=False),
         {
             "prep_us": ("preparation: not launched yet", now.parts["prep"]),
             "call_us": ("call: launched, not started", now.parts["call"]),
@@ -110,7 +110,7 @@ def idle_causes(runs: Runs) -> Chart:
     title = titled(runs, "Idle time by cause")
     drawn = stacked_bars(
         data,
-        list(zip(data["run"], data["phase"], strict=True)),
+        factors(data["phase"], data["run"], run_first=True),
         {name: (words_.lower(), theme().causes[name]) for name, words_ in CAUSES.items()},
         title=title,
         unit="ms",

@@ -9,7 +9,16 @@ import pandas as pd
 
 from chopper_jupyter.charts.chart import Chart
 from chopper_jupyter.charts.colours import theme
-from chopper_jupyter.charts.runs import OTHER, Runs, named, per_run, provenance, titled, words
+from chopper_jupyter.charts.runs import (
+    OTHER,
+    Runs,
+    factors,
+    named,
+    per_run,
+    provenance,
+    titled,
+    words,
+)
 from chopper_jupyter.charts.stacked_bars import stacked_bars
 from chopper_jupyter.core.analysis.quantities import number
 from chopper_jupyter.core.analysis.summary import summarize
@@ -79,7 +88,7 @@ def end_to_end(runs: Runs) -> Chart:
     colours = {**now.families, "idle": now.parts["idle"]}
     drawn = stacked_bars(
         data,
-        list(zip(data["run"], data["phase"], strict=True)),
+        factors(data["phase"], data["run"], run_first=True),
         {name: (titles[name], colours[name]) for name in PARTS},
         title=titled(runs, TITLE),
         unit="ms",

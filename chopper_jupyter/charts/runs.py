@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
@@ -12,7 +12,7 @@ from chopper_jupyter.core.analysis.quantities import counted
 from chopper_jupyter.core.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 Runs: TypeAlias = Trace | Mapping[str, Trace]
 
@@ -65,6 +65,14 @@ def titled(runs: Runs, title: str) -> str:
     """Return the title, which says so where anything is simulated."""
     simulated = any(trace.info.simulated for trace in named(runs).values())
     return f"{title} (simulated)" if simulated else title
+
+
+def factors(names: Iterable[str], run: Iterable[str], *, run_first: bool) -> list[Any]:
+    """Return the places of bars on an axis: grouped with their run, unless there is but one."""
+    pairs = list(zip(map(str, names), map(str, run), strict=True))
+    if len({run for _, run in pairs}) < 2:  # noqa: PLR2004  one run needs no name at every bar
+        return [name for name, _ in pairs]
+    return [(run, name) if run_first else (name, run) for name, run in pairs]
 
 
 def words(column: pd.Series, other: str = OTHER) -> pd.Series:
