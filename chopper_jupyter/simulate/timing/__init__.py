@@ -1,0 +1,1 @@
+"""How long kernels run, when, and what makes them late."""
