@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from chopper_jupyter.collect.profile import profile
     from chopper_jupyter.core.analysis.breakdown import breakdown
+    from chopper_jupyter.core.analysis.collectives import collectives
     from chopper_jupyter.core.analysis.compare import compare
     from chopper_jupyter.core.analysis.cpu_utilization import cpu_utilization
     from chopper_jupyter.core.analysis.energy import energy
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.summary import summarize
     from chopper_jupyter.core.analysis.throughput import throughput
     from chopper_jupyter.core.analysis.variation import variation
+    from chopper_jupyter.core.attach import add_counters, add_telemetry
     from chopper_jupyter.core.errors import ChopperError
     from chopper_jupyter.core.read import read_trace
     from chopper_jupyter.core.trace import Trace
@@ -36,7 +38,10 @@ __all__ = [
     "Explorer",
     "Report",
     "Trace",
+    "add_counters",
+    "add_telemetry",
     "breakdown",
+    "collectives",
     "compare",
     "cpu_utilization",
     "energy",
@@ -55,7 +60,10 @@ _HOMES = {
     "Explorer": "widgets.explorer",
     "Report": "report",
     "Trace": "core.trace",
+    "add_counters": "core.attach",
+    "add_telemetry": "core.attach",
     "breakdown": "core.analysis.breakdown",
+    "collectives": "core.analysis.collectives",
     "compare": "core.analysis.compare",
     "cpu_utilization": "core.analysis.cpu_utilization",
     "energy": "core.analysis.energy",

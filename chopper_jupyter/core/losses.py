@@ -6,7 +6,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING
 
-from chopper_jupyter.core.errors import PartialTraceWarning
+from chopper_jupyter.core.errors import ClockWarning, PartialTraceWarning
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,9 +24,15 @@ FAILED_RANKS = "ranks that could not be read"
 
 FAILED = "could not be read and is missing"
 
+UNUSED = "{} of the run that could not be used"
+"""Name of this repair: counters or telemetry that do not fit the trace."""
+
+FAR_APART_NS = 10**9
+"""Clocks that differ by more than this are worth a warning, though they were aligned."""
+
 
 def warn_of_losses(trace: Trace, stacklevel: int) -> None:
-    """Issue a PartialTraceWarning for each kind of noticeable loss.
+    """Issue a PartialTraceWarning for each kind of noticeable loss, a ClockWarning for clocks.
 
     Parameters
     ----------
@@ -35,10 +41,14 @@ def warn_of_losses(trace: Trace, stacklevel: int) -> None:
     stacklevel : int
         Calls between the user's code and this function, both included, as in ``warnings.warn``.
     """
-    for loss in (_failed(trace), _damaged(trace), _unlinked(trace)):
+    for loss in (_failed(trace), _damaged(trace), _unlinked(trace), _unused(trace)):
         if loss:
             msg = f"{trace.info.name}: {loss}"
             warnings.warn(msg, PartialTraceWarning, stacklevel=stacklevel + 1)
+    clocks = _clocks(trace)
+    if clocks:
+        msg = f"{trace.info.name}: {clocks}"
+        warnings.warn(msg, ClockWarning, stacklevel=stacklevel + 1)
 
 
 def failure_note(rank: int | None, path: Path, error: Exception | None) -> str:
@@ -65,6 +75,31 @@ def _damaged(trace: Trace) -> str:
         return ""
     details = "; ".join(f"{what}: {count}" for what, count in repairs.items())
     return f"part of the input is damaged ({lost + unusable} of {total} events lost; {details})"
+
+
+def _unused(trace: Trace) -> str:
+    kinds = {UNUSED.format(what) for what in ("counters", "telemetry")}
+    told = [note for note in trace.quality.notes if " of the run could not be used: " in note]
+    return "; ".join(told) if kinds & set(trace.quality.repairs) else ""
+
+
+def _clocks(trace: Trace) -> str:
+    """Say what is wrong between clocks: of other hosts and not aligned, or very far apart."""
+    columns = (trace.gpus[c].to_pylist() for c in ("host", "offset_ns", "offset_uncertainty_ns"))
+    rows = list(zip(*columns, strict=True))
+    hosts = {host for host, _, _ in rows if host is not None}
+    if len(hosts) > 1 and any(uncertainty is None for _, _, uncertainty in rows):
+        return (
+            "its ranks ran on several hosts and share no collectives by which their clocks could "
+            "be aligned; times of one host say nothing about times of another"
+        )
+    most = max((abs(offset) for _, offset, _ in rows), default=0)
+    if most > FAR_APART_NS:
+        return (
+            f"clocks of its ranks differ by up to {most * 1e-9:.1f} s and were aligned by the ends "
+            "of their collectives; are these files of one run?"
+        )
+    return ""
 
 
 def _unlinked(trace: Trace) -> str:

@@ -14,6 +14,9 @@ LINKS = ("launch", "op", "phase", "layer", "iteration")
 
 GOOD_SHARE = 0.95
 
+OPS = "op"
+"""Key of ``Quality.counted`` under which shares by op stand; the others are passes."""
+
 
 @dataclass(frozen=True)
 class Quality:
@@ -33,6 +36,9 @@ class Quality:
         Share of kernel time (0 to 1) linked to a launch, op, phase, layer and iteration.
     notes : tuple of str
         Plain sentences, for instance how the rank of a file was found.
+    counted : mapping of str to mapping
+        Share of kernel time (0 to 1) tied to hardware counters, in the iterations that were
+        counted: ``{"pass 0": {"gpu 0": 0.99}, "op": {"mlp.up_proj": 0.98}}``.
     """
 
     events_read: int = 0
@@ -41,6 +47,7 @@ class Quality:
     kernels: int = 0
     linked: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    counted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def phrase(self) -> str:
         """Say it in one phrase, for headers and headlines.
@@ -66,6 +73,12 @@ class Quality:
                 f"{k} {100 * self.linked[k]:.1f} %" for k in LINKS if k in self.linked
             )
             lines.append(f"kernel time linked to: {shares}")
+        lines += [
+            f"kernel time with counters, {name}: "
+            + ", ".join(f"{gpu} {100 * share:.1f} %" for gpu, share in shares.items())
+            for name, shares in self.counted.items()
+            if name != OPS
+        ]
         lines += [f"skipped {count:,}: {reason}" for reason, count in sorted(self.skipped.items())]
         lines += [f"repaired {count:,}: {what}" for what, count in sorted(self.repairs.items())]
         return lines + list(self.notes)

@@ -12,6 +12,7 @@ from chopper_jupyter.core import cache as run_cache
 from chopper_jupyter.core import run_folder, storage
 from chopper_jupyter.core.align.link import of_rank, shifted_ranks
 from chopper_jupyter.core.align.merge import merge
+from chopper_jupyter.core.attach import attach_all, attached_files
 from chopper_jupyter.core.errors import TraceFormatError
 from chopper_jupyter.core.importers.recording_files import recordings_in, recordings_of
 from chopper_jupyter.core.losses import FAILED_RANKS, failure_note, warn_of_losses
@@ -67,7 +68,8 @@ def read_trace(
         rank), a folder of them, a run folder, or a folder that ``Trace.save`` wrote. Also an
         export of Nsight Systems (``nsys export --type sqlite``), and what ``rocprofv3`` wrote:
         a folder, a ``kernel_trace.csv`` (its API, marker and copy traces are found beside it),
-        JSON, or a rocpd database. The content decides, not the name.
+        JSON, or a rocpd database. The content decides, not the name. Counters and telemetry in
+        a run folder are added; elsewhere ``add_counters`` and ``add_telemetry`` do it.
     pattern : str, optional
         Glob that picks the files of a folder, for instance ``"rank*.json.gz"``. Needed where
         a folder holds several recordings.
@@ -101,7 +103,10 @@ def read_trace(
     PartialTraceWarning
         If ranks of a folder could not be read (``trace.info.missing_ranks`` and
         ``trace.quality`` name them), a noticeable part of a file was damaged, or of the
-        kernel time has no launch.
+        kernel time has no launch, or counters or telemetry of a run do not fit it.
+    ClockWarning
+        If ranks of several hosts share no collectives, so that their clocks could not be
+        aligned, or clocks are more than a second apart.
 
     Notes
     -----
@@ -197,8 +202,8 @@ def _read_run(folder: Path, how: _How) -> Trace:
     if not segments:
         msg = f"{folder} holds {run_folder.RUN_FILE} but no rank files; nothing was recorded"
         raise TraceFormatError(msg)
-    sources = [folder / run_folder.RUN_FILE, *(p for paths in segments.values() for p in paths)]
-    key = run_cache.key_of(sources) if how.cache else None
+    recorded = [folder / run_folder.RUN_FILE, *(p for paths in segments.values() for p in paths)]
+    key = run_cache.key_of([*recorded, *attached_files(folder)]) if how.cache else None
     kept = run_cache.opened(folder, key) if key else None
     if kept is not None:
         return altered(kept, info=replace(kept.info, folder=str(folder)))
@@ -206,6 +211,7 @@ def _read_run(folder: Path, how: _How) -> Trace:
     _refuse_nothing(outcomes)
     found = [Found(rank, o, "run") for rank, o in zip(segments, outcomes, strict=True)]
     trace = _join(found, _run_info(folder, run), notes=tuple(run.get("notes") or ()))
+    trace = attach_all(trace, folder)
     if key and all(outcome.loaded for outcome in outcomes):  # else the next attempt may succeed
         run_cache.write(folder, key, trace)
     return trace

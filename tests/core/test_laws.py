@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chopper_jupyter import read_trace
+from chopper_jupyter.core.align import clocks
 from chopper_jupyter.core.errors import ClockWarning, PartialTraceWarning
 from chopper_jupyter.core.trace import Trace
 
@@ -167,7 +168,28 @@ def test_a_rank_does_not_change_what_another_says(iterations, shift):
     of_first = together.filter(gpu=0).kernels.drop_columns(["op_id", "kernel_id"])
     assert of_first.to_pylist() == alone.kernels.drop_columns(["op_id", "kernel_id"]).to_pylist()
     starts = [together.filter(gpu=g).kernels["start_ns"].to_pylist() for g in (0, 1)]
-    assert [b - a for a, b in zip(*starts, strict=True)] == [shift] * len(starts[0])
+    collectives = alone.filter(kind="collective").kernels.num_rows
+    left = 0 if collectives >= clocks.FEWEST and shift > clocks.FLOOR_NS else shift
+    assert [b - a for a, b in zip(*starts, strict=True)] == [left] * len(starts[0])
+
+
+@given(program, st.integers(2 * 10**6, 10**12), st.booleans())
+@relaxed
+def test_shifting_all_clocks_of_a_rank_changes_nothing_after_alignment(
+    iterations, shift, first_too
+):
+    documents = [run(iterations, Rank(rank=r, world_size=2)).document() for r in (0, 1)]
+    late = 10**6  # else both would hold the same kernels at the same times, and be refused
+    documents[1]["baseTimeNanoseconds"] = BASE_NS + late
+    plain = read(*documents)
+    if plain.filter(kind="collective").kernels.num_rows < 2 * clocks.FEWEST:
+        return  # nothing tells how far the clocks are apart
+    moved = [{**document} for document in documents]
+    moved[0 if first_too else 1]["baseTimeNanoseconds"] = BASE_NS + shift
+    again = read(*moved)
+    for name in ("kernels", "spans", "ops", "collectives"):
+        assert again.tables[name].to_pylist() == plain.tables[name].to_pylist()
+    assert again.gpus["offset_ns"].to_pylist() == [0, shift - late if first_too else -shift]
 
 
 @given(program)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from chopper_jupyter.core.align.banded import GAP, MATCH
+from chopper_jupyter.core.align.banded import MATCH
 
 Ints = npt.NDArray[np.int64]
 
@@ -25,6 +25,13 @@ CONTEXT = 3
 
 AGREES = 2
 """Score of a neighbourhood that agrees."""
+
+CHANCE = 6
+"""Three deviations of the score of n elements, of which one in twenty lacks its partner, over
+the square root of n: what a wrong repetition may gain by chance."""
+
+DEAREST = 16
+"""Most that leaving out one element costs."""
 
 _NEVER = np.int32(-(1 << 28))
 _DIAGONAL, _UP, _LEFT = 1, 2, 0
@@ -94,7 +101,8 @@ def _keys(values: Ints, at: Ints) -> Ints:
 def _path(a: Ints, b: Ints, repeats: int) -> tuple[Ints, Ints]:
     """Align all with all; leaving out beginnings and ends costs nothing."""
     rows, columns = a.shape[1], b.shape[1]
-    lift = np.arange(columns + 1, dtype=np.int32) * GAP
+    gap = _gap(rows, repeats)
+    lift = np.arange(columns + 1, dtype=np.int32) * gap
     score = np.zeros(columns + 1, np.int32)
     last = np.zeros(rows + 1, np.int64)
     steps = np.zeros((rows, columns), np.uint8)
@@ -102,7 +110,7 @@ def _path(a: Ints, b: Ints, repeats: int) -> tuple[Ints, Ints]:
         agree = (b[1] == a[1, i]).astype(np.int32) + (b[2] == a[2, i])
         worth = np.int32(MATCH) + np.int32(AGREES) * agree
         along = np.where(b[0] == a[0, i], score[:-1] + worth, _NEVER)
-        best = np.concatenate([score[:1] * 0, np.maximum(along, score[1:] - GAP)])
+        best = np.concatenate([score[:1] * 0, np.maximum(along, score[1:] - gap)])
         score = np.maximum.accumulate(best + lift) - lift
         steps[i] = np.where(
             score[1:] == along, _DIAGONAL, np.where(score[1:] == best[1:], _UP, _LEFT)
@@ -110,6 +118,14 @@ def _path(a: Ints, b: Ints, repeats: int) -> tuple[Ints, Ints]:
         last[i + 1] = score[-1]
     i, j = _end(score.astype(np.int64), last, repeats)
     return _walk_back(steps, i, j)
+
+
+def _gap(rows: int, repeats: int) -> np.int32:
+    """Return what leaving out an element costs.
+
+    Leaving out a whole repetition must cost more than the next one may fit better by chance.
+    """
+    return np.int32(np.clip(np.ceil(CHANCE * repeats / np.sqrt(rows)), 1, DEAREST))
 
 
 def _end(last_row: Ints, last_column: Ints, repeats: int) -> tuple[int, int]:
@@ -122,7 +138,7 @@ def _end(last_row: Ints, last_column: Ints, repeats: int) -> tuple[int, int]:
     ends = last_row if last_row.max() >= last_column.max() else last_column
     best = int(ends.max())
     full = (MATCH + 2 * AGREES) * min(rows, columns)
-    missed = max(0.0, (full - best) / (MATCH + 2 * AGREES + GAP))
+    missed = max(0.0, (full - best) / (MATCH + 2 * AGREES + int(_gap(rows, repeats))))
     tolerance = 3 * (MATCH + 2 * AGREES) * np.sqrt(missed)
     period = max(1, rows // (2 * repeats))
     peaks = [

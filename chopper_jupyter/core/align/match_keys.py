@@ -116,7 +116,7 @@ def _of_both(one: Ints, other: Ints) -> Ints:
 
 
 def _numbered(classes: tuple[Ints, Ints], sizes: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """Give numbers to what agrees in class and sizes; without sizes where they are mostly unknown."""
+    """Give numbers to what agrees in class and, unless mostly unknown, in sizes."""
     of_class = _of_both(*classes)
     count = int(of_class.max(initial=-1)) + 1
     unsized = np.zeros(count, bool)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chopper_jupyter.core.align.across_ranks import calls_of, collectives_table, plausible
+from chopper_jupyter.core.align.clocks import clocks_of
 from chopper_jupyter.core.align.link import LinkedRank
 from chopper_jupyter.core.quality import Quality
 from chopper_jupyter.core.trace import Trace
@@ -15,6 +18,7 @@ from chopper_jupyter.core.trace import Trace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chopper_jupyter.core.align.clocks import Clocks
     from chopper_jupyter.core.trace import TraceInfo
 
 PARTS = ("gpus", "spans", "ops", "kernels")
@@ -23,6 +27,7 @@ TIMES = {
     "spans": ("start_ns",),
     "ops": ("start_ns",),
     "kernels": ("start_ns", "launch_ns"),
+    "collectives": ("first_arrival_ns", "last_arrival_ns", "end_ns"),
 }
 
 IDS = {
@@ -37,17 +42,65 @@ IDS = {
 def merge(ranks: Sequence[LinkedRank], info: TraceInfo, notes: Sequence[str] = ()) -> Trace:
     """Join ranks, in the order given, which the caller has sorted by rank, into a Trace.
 
-    Times become offsets from the earliest event of any rank.
+    Clocks of ranks are aligned by the ends of their collectives. Times become offsets from the
+    earliest event of any rank.
     """
-    whole = join(ranks)
+    whole, table, told = _aligned(join(ranks))
     origin = min(_first_times(whole), default=0)
-    tables = {name: getattr(whole, name) for name in PARTS}
+    tables = {name: getattr(whole, name) for name in PARTS} | {"collectives": table}
     for name, columns in TIMES.items():
         for column in columns:
             tables[name] = _plus(tables[name], column, -origin)
     facts = replace(info, origin_ns=origin, device_kind=whole.device_kind)
-    quality = replace(whole.quality, notes=(*notes, *whole.quality.notes))
+    quality = replace(whole.quality, notes=(*notes, *told, *whole.quality.notes))
     return Trace.from_tables(tables, facts, quality)
+
+
+def _aligned(whole: LinkedRank) -> tuple[LinkedRank, pa.Table, tuple[str, ...]]:
+    """Align the clocks of all ranks; return also their collectives, and what was done."""
+    calls = calls_of(whole.kernels)
+    clocks = clocks_of(whole.gpus.to_pylist(), whole.kernels, calls)
+    whole = _with_clocks(whole, clocks)
+    start, dur = (whole.kernels[c].to_numpy()[calls.row] for c in ("start_ns", "dur_ns"))
+    calls = plausible(calls, start, start + dur)
+    notes = clocks.notes
+    if calls.count and calls.unmatched:
+        notes = (*notes, UNMATCHED.format(calls.unmatched))
+    return whole, collectives_table(whole.kernels, calls), notes
+
+
+UNMATCHED = "{:,} communication kernels have no counterpart on another GPU in this recording"
+
+
+def _with_clocks(whole: LinkedRank, clocks: Clocks) -> LinkedRank:
+    """Move the times of each rank, and say so in its rows of ``gpus``."""
+    gpus = whole.gpus
+    for name, values in (
+        ("offset_ns", pa.array(clocks.offset)),
+        ("offset_uncertainty_ns", pa.array(clocks.uncertainty, pa.int64())),
+    ):
+        at = gpus.schema.get_field_index(name)
+        gpus = gpus.set_column(at, gpus.schema.field(at), values)
+    whole = replace(whole, gpus=gpus)
+    if not clocks.offset.any():
+        return whole
+    ranks = gpus["rank"].to_pylist()
+    by_rank = {r: int(o) for r, o in zip(ranks, clocks.offset.tolist(), strict=True)}
+    by_gpu = clocks.offset[whole.kernels["gpu"].to_numpy()]
+    kernels = whole.kernels
+    for column in TIMES["kernels"]:
+        kernels = _plus(kernels, column, pa.array(by_gpu))
+    moved = {name: _moved_ranks(getattr(whole, name), by_rank) for name in ("spans", "ops")}
+    return replace(whole, kernels=kernels, **moved)
+
+
+def _moved_ranks(table: pa.Table, by_rank: dict[int | None, int]) -> pa.Table:
+    code = table["rank"].combine_chunks().dictionary_encode()
+    if isinstance(code, pa.ChunkedArray):
+        code = code.combine_chunks()
+    moves = np.array([*(by_rank.get(rank, 0) for rank in code.dictionary.to_pylist()), 0], np.int64)
+    place = pc.fill_null(code.indices, len(moves) - 1).to_numpy(zero_copy_only=False)
+    return _plus(table, "start_ns", pa.array(moves[place]))
 
 
 def join(ranks: Sequence[LinkedRank]) -> LinkedRank:
@@ -74,7 +127,7 @@ def join(ranks: Sequence[LinkedRank]) -> LinkedRank:
 
 
 def _first_times(rank: LinkedRank) -> list[int]:
-    found = [pc.min(getattr(rank, name)["start_ns"]).as_py() for name in TIMES]
+    found = [pc.min(getattr(rank, name)["start_ns"]).as_py() for name in PARTS if name in TIMES]
     return [time for time in found if time is not None]
 
 
@@ -91,9 +144,11 @@ def _moved(name: str, table: pa.Table, shift: dict[str, int]) -> pa.Table:
     return table
 
 
-def _plus(table: pa.Table, column: str, amount: int) -> pa.Table:
-    if not amount:
+def _plus(table: pa.Table, column: str, amount: int | pa.Array) -> pa.Table:
+    """Add a number to a column, or a number of its own to each row."""
+    if isinstance(amount, int) and not amount:
         return table
     at = table.schema.get_field_index(column)
     field = table.schema.field(at)
-    return table.set_column(at, field, pc.add(table[column], pa.scalar(amount, field.type)))
+    more = pa.scalar(amount, field.type) if isinstance(amount, int) else amount
+    return table.set_column(at, field, pc.add(table[column], more))

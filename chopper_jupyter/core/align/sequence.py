@@ -227,14 +227,14 @@ def _equal(a: Ints, b: Ints, stretches: Stretches) -> npt.NDArray[np.bool_]:
     differs = a[_ranges(few.a0, few.a1)] != b[_ranges(few.b0, few.b1)]
     wrong = np.bincount(np.repeat(np.arange(len(size)), size), differs, minlength=len(size))
     same[same] = wrong == 0
-    return same
+    return np.asarray(same)
 
 
 def _ranges(start: Ints, end: Ints) -> Ints:
     """Return all positions of several ranges, one after the other."""
     size = end - start
     before = np.cumsum(size) - size
-    return np.arange(int(size.sum())) + np.repeat(start - before, size)
+    return np.asarray(np.arange(int(size.sum())) + np.repeat(start - before, size))
 
 
 def _from_the_end(a: Ints, b: Ints) -> Pairs:
