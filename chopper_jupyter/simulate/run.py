@@ -16,8 +16,10 @@ from chopper_jupyter.simulate.injections import Injections
 from chopper_jupyter.simulate.iteration.kernel_catalog import Catalog
 from chopper_jupyter.simulate.iteration.training_step import training_step
 from chopper_jupyter.simulate.model_shape import ModelShape
+from chopper_jupyter.simulate.output.counter_passes import Replay, counted, write_counters
 from chopper_jupyter.simulate.output.event_text import Process, stream_numbers
 from chopper_jupyter.simulate.output.kineto import BASE_NS, about_rank, rank_times, write_trace
+from chopper_jupyter.simulate.output.telemetry import write_telemetry
 from chopper_jupyter.simulate.output.truth import FACTS_FILE, write_truth
 from chopper_jupyter.simulate.timing.durations import Durations, Place, durations
 from chopper_jupyter.simulate.timing.schedule import Times, schedule
@@ -189,9 +191,25 @@ def _write(folder: Path, run: Simulation, seed: int) -> None:
         about = about_rank(process, run.place.hardware, run.host(rank), gpus)
         write_trace(rank_file(folder, rank), run.script, rank_times(run.times, rank, offset),
                     process, about, run.warmup)  # fmt: skip
+    write_telemetry(folder, run, seed)
     write_truth(folder, run.script, run.work, run.times, run.processes, run.warmup)
+    if run.place.hardware.amd:
+        _write_counters(folder, run, seed)
     (folder / FACTS_FILE).write_text(json.dumps(_facts(run, seed), indent=1), encoding="utf-8")
     write_run(folder, _description(run))
+
+
+def _write_counters(folder: Path, run: Simulation, seed: int) -> None:
+    """Write the counter runs; they have randomness of their own, so the timed run stays."""
+    ranks = range(run.place.ranks)
+    replay = Replay(
+        run.warmup + run.place.iterations,
+        {process.rank: process.device for process in run.processes},
+        {rank: run.host(rank) for rank in ranks},
+    )
+    kernels = counted(run.script.launches, run.work, run.place.hardware)
+    rng = np.random.default_rng([seed, 1])
+    write_counters(folder, kernels, run.place.hardware, replay, run.injected, rng)
 
 
 def _facts(run: Simulation, seed: int) -> dict[str, Any]:
