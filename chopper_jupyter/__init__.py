@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.compare import compare
     from chopper_jupyter.core.analysis.cpu_utilization import cpu_utilization
     from chopper_jupyter.core.analysis.energy import energy
+    from chopper_jupyter.core.analysis.findings import findings
     from chopper_jupyter.core.analysis.frequency import frequency
     from chopper_jupyter.core.analysis.launch_overhead import launch_overhead
     from chopper_jupyter.core.analysis.overlap import overlap
@@ -45,6 +46,7 @@ __all__ = [
     "compare",
     "cpu_utilization",
     "energy",
+    "findings",
     "frequency",
     "launch_overhead",
     "overlap",
@@ -67,6 +69,7 @@ _HOMES = {
     "compare": "core.analysis.compare",
     "cpu_utilization": "core.analysis.cpu_utilization",
     "energy": "core.analysis.energy",
+    "findings": "core.analysis.findings",
     "frequency": "core.analysis.frequency",
     "launch_overhead": "core.analysis.launch_overhead",
     "overlap": "core.analysis.overlap",

@@ -27,6 +27,7 @@ PUBLIC = [
     "compare",
     "cpu_utilization",
     "energy",
+    "findings",
     "frequency",
     "launch_overhead",
     "overlap",

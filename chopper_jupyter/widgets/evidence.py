@@ -67,7 +67,7 @@ def found_in(trace: Trace) -> list[dict[str, Any]]:
     """List the findings of a trace, if this installation has the analysis that finds them."""
     if find_spec(_FINDINGS) is None:
         return []
-    return findings_of(import_module(_FINDINGS).findings(trace))
+    return findings_of(import_module(_FINDINGS).findings(trace).to_dict("records"))
 
 
 def _text(text: Any) -> str:
