@@ -25,7 +25,7 @@ COUNTED = pa.schema(
         pa.field("counted_id", pa.int64(), nullable=False),  # row number
         pa.field("pass", pa.int32(), nullable=False),
         pa.field("process", pa.int64()),  # of the counting run
-        pa.field("device", pa.int32(), nullable=False),  # dense within a process and pass
+        pa.field("device", pa.int32(), nullable=False),  # of its host, else dense in process, pass
         pa.field("stream", pa.int64()),
         pa.field("order", pa.int64(), nullable=False),  # of submission, within process and device
         pa.field("name", NAME, nullable=False),  # as the tool spells it
@@ -58,11 +58,15 @@ class CounterRun:
     counted, values : pyarrow.Table
         By the schemas of this module. ``values`` holds ``COUNTED_DURATION`` where the tool timed.
     agents : mapping of int to mapping
-        What the tool says about each device (compute units, XCDs, peak clock, name, PCI bus).
+        What the tool says about each device; what it does not say, or says wrongly, is absent:
+        ``product_name``, ``architecture``, ``num_xcc``, ``cu_count``, ``simd_per_cu``,
+        ``max_clock_mhz``, ``bus_id``, ``node_id``.
     skipped, repairs : mapping of str to int
         Counts by reason.
     sources : tuple of str
         File names, for messages.
+    notes : tuple of str
+        Plain sentences a reader should know.
     """
 
     tool: str
@@ -72,3 +76,4 @@ class CounterRun:
     skipped: Mapping[str, int] = field(default_factory=dict)
     repairs: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()

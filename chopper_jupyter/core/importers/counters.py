@@ -1,135 +1,201 @@
-"""Reads hardware counters of any supported tool: told apart by content, joined by pass."""
+"""Reads hardware counters of any known tool; content says which tool, not names of files."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chopper_jupyter.core.errors import TraceFormatError
-from chopper_jupyter.core.importers import rocprof_counters
-from chopper_jupyter.core.importers.counter_databases import read_json, read_rocpd
+from chopper_jupyter.core.importers import (
+    ncu_csv,
+    rocpd,
+    rocprof_compute,
+    rocprof_csv,
+    rocprof_json,
+    rocprof_trace,
+)
+from chopper_jupyter.core.importers.counter_agents import is_agents, read_agents
+from chopper_jupyter.core.importers.counter_parts import Agents, Part
+from chopper_jupyter.core.importers.counter_passes import numbered, without_copies
 from chopper_jupyter.core.importers.counter_tables import run_of
 from chopper_jupyter.core.importers.csv_columns import header_of
-from chopper_jupyter.core.importers.ncu_csv import is_ncu, read_ncu
+from chopper_jupyter.core.importers.json_values import head_of
+from chopper_jupyter.core.importers.recordings import OTHER_FORMATS
+from chopper_jupyter.core.importers.rocprof_json_trace import is_rocprof
 from chopper_jupyter.core.importers.sqlite_columns import is_sqlite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from chopper_jupyter.core.counter_events import CounterRun
-    from chopper_jupyter.core.importers.counter_tables import CountedFile
 
-    Reader = tuple[str, Callable[[Path], CountedFile]]
+    Reader = Callable[[Path], list[Part]]
+    PathLike = str | os.PathLike[str]
 
-HEAD = 1 << 14
-SUFFIXES = (".csv", ".db", ".json", ".json.gz", ".txt", ".log")
-_COUNTER_FILES = ("*counter_collection*.csv", "pmc_perf_*.csv", "pmc_perf.csv", "*ncu*.csv", "*.db")
-_PASS = re.compile(r"(?:pass|pmc|pmc_perf)_?(\d+)")
+SUFFIXES = (".csv", ".json", ".gz", ".db", ".sqlite", ".txt", ".log", "")
+"""Endings of files that are looked into where a folder is read."""
+
+V1 = {"kernelname", "gpu-id", "queue-id"}
+UNREADABLE = "{} could not be read: {}"
 
 
-def read_counters(
-    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-) -> list[CounterRun]:
-    """Read the counters in a file or below a folder.
+def read_counters(path: PathLike | Iterable[PathLike]) -> list[CounterRun]:
+    """Read the counters in a file or anywhere below a folder.
 
     Parameters
     ----------
     path : path or several paths
-        A file, the folder of one pass, of one tool or of several, or ``counters`` in a run
-        folder.
+        A file, the folder of a pass, of a tool or of several tools, or ``counters`` of a run
+        folder. In folders, files that hold no counters are passed over.
 
     Returns
     -------
     list of CounterRun
-        One per tool, with all its passes.
+        One for each tool, in order of their names, with all its passes. Files of a folder that
+        are damaged are in ``skipped``, each with the reason.
 
     Raises
     ------
     TraceFormatError
-        If there are no counters, or a file that should hold some cannot be read.
+        If nothing holds counters; the message says why.
     FileNotFoundError
-        If the path does not exist.
+        If a path does not exist.
     """
-    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    files = [file for one in given for file in _files_of(Path(one))]
-    found: dict[str, list[tuple[str, Path, CountedFile]]] = defaultdict(list)
-    for file in files:
-        tool, read = _reader(file)
-        found[tool].append((_pass_of(file), file, read(file)))
-    if not found:
-        where = ", ".join(str(one) for one in given)
-        msg = f"{where} holds no counters: no {', '.join(_COUNTER_FILES)} below it"
-        raise TraceFormatError(msg)
-    return [_joined(tool, parts) for tool, parts in sorted(found.items())]
+    given = [Path(path)] if isinstance(path, (str, os.PathLike)) else [Path(one) for one in path]
+    skipped: Counter[str] = Counter()
+    parts: dict[Path, list[Part]] = {}
+    for file, chosen in _files_of(given):
+        read = _reader(file, chosen=chosen)
+        if read is None:
+            continue
+        try:
+            parts[file] = read(file)
+        except TraceFormatError as error:
+            if chosen and len(given) == 1:
+                raise
+            skipped[UNREADABLE.format(file.name, error)] += 1
+    if not parts:
+        raise TraceFormatError(_nothing(given, skipped))
+    return _runs([part for found in parts.values() for part in found], given, skipped)
 
 
-def _files_of(root: Path) -> list[Path]:
-    if not root.exists():
-        msg = f"no such file or folder: {root}"
-        raise FileNotFoundError(msg)
-    return [root] if root.is_file() else _files_below(root)
+def _files_of(given: Iterable[Path]) -> list[tuple[Path, bool]]:
+    """List files, each with whether it was named itself."""
+    found: dict[Path, bool] = {}
+    for one in given:
+        if not one.exists():
+            msg = f"no such file or folder: {one}"
+            raise FileNotFoundError(msg)
+        if one.is_file():
+            found[one] = True
+            continue
+        for file in sorted(one.rglob("*")):
+            if file.is_file() and file.suffix.lower() in SUFFIXES:
+                found.setdefault(file, False)
+    return list(found.items())
 
 
-def _files_below(root: Path) -> list[Path]:
-    """Return the files with counters; of rocprof-compute the passes rather than their join."""
-    files = sorted({path for pattern in _COUNTER_FILES for path in root.rglob(pattern)})
-    with_passes = {path.parent for path in files if re.match(r"pmc_perf_\d+\.csv", path.name)}
-    return [p for p in files if p.name != "pmc_perf.csv" or p.parent not in with_passes]
+def _nothing(given: Iterable[Path], skipped: Mapping[str, int]) -> str:
+    where = ", ".join(str(one) for one in given)
+    if skipped:
+        return f"{where} holds no counters that can be read: {'; '.join(skipped)}"
+    return (
+        f"{where} holds no counters: no output of `rocprofv3 --pmc`, rocprof-compute or `ncu --csv`"
+    )
 
 
-def _reader(path: Path) -> Reader:
-    """Choose the reader of a file by its content.
+def _reader(path: Path, *, chosen: bool) -> Reader | None:
+    """Return what reads a file; None for a file of a folder that holds no counters.
 
     Raises
     ------
     TraceFormatError
-        If it holds no counters that can be read; the message says what it is.
+        If a file that was named itself holds none; the message says what it is.
     """
-    with path.open("rb") as file:
-        head = file.read(HEAD)
+    if path.suffix.lower() in OTHER_FORMATS:
+        reason = f"{path.name} cannot be read as it is: {OTHER_FORMATS[path.suffix.lower()]}"
+        return _refused(reason, chosen=chosen)
+    head = head_of(path, 1 << 20)
     if is_sqlite(head):
-        return "rocprofv3", read_rocpd
-    text = head.decode("utf-8", "replace").lstrip("\ufeff")
-    if head[:2] == b"\x1f\x8b" or text.lstrip().startswith("{"):
-        return "rocprofv3", read_json
-    if is_ncu(text):
-        return "ncu", read_ncu
-    header = header_of(path) if text.strip() else []
-    if rocprof_counters.is_long(header):
-        return "rocprofv3", rocprof_counters.read_long
-    if rocprof_counters.is_wide(header):
-        return "rocprof-compute", rocprof_counters.read_wide
-    raise TraceFormatError(_refusal(path, header))
+        return rocpd.read_parts if chosen or b"rocpd_" in head else None
+    text = head.decode("utf-8-sig", "replace").lstrip()
+    if text[:1] in ("{", "["):
+        return rocprof_json.read_parts if chosen or is_rocprof(head) else None
+    header = header_of(path) if text else []
+    return _table_reader(path, text, header) or _refused(_no_counters(path, header), chosen=chosen)
 
 
-def _refusal(path: Path, header: Sequence[str]) -> str:
+def _table_reader(path: Path, text: str, header: list[str]) -> Reader | None:
+    """Return what reads a table of text; None if it is of no counter tool."""
+    if ncu_csv.is_ncu(text):
+        return lambda file: [ncu_csv.read_part(file)]
+    if {"counter_name", "counter_value"} <= set(header):
+        return lambda file: [rocprof_csv.read_part(file)]
+    if rocprof_compute.is_wide(header) and path.name != rocprof_compute.TIMES:
+        return lambda file: [rocprof_compute.read_part(file)]
+    if set(header) >= V1:
+        reason = f"{path.name} is of rocprof v1, which is not supported: count with rocprofv3"
+        return _refused(reason, chosen=True)
+    return None
+
+
+def _refused(reason: str, *, chosen: bool) -> Reader | None:
+    """Return a reader that says why a file cannot be read; None if nobody asked for it."""
+
+    def refuse(_: Path) -> list[Part]:
+        raise TraceFormatError(reason)
+
+    return refuse if chosen else None
+
+
+def _no_counters(path: Path, header: list[str]) -> str:
     if not header:
         return f"{path.name} is empty"
-    if set(rocprof_counters.V1) <= set(header):
-        return f"{path.name} is of rocprof v1, which is not supported: record with rocprofv3"
+    if path.name == rocprof_compute.TIMES:
+        return f"{path.name} holds no counters: it is the run of rocprof-compute that only timed"
+    kind = rocprof_trace.kind_of(path)
+    if kind == rocprof_trace.AGENTS:
+        return f"{path.name} holds no counters: it lists the devices of a host"
+    if kind is not None:
+        return f"{path.name} holds no counters: it is a trace of rocprofv3"
     return f"{path.name} holds no counters: its columns are {', '.join(header[:8])}"
 
 
-def _pass_of(path: Path) -> str:
-    """Return what names the pass of a file: its folder without host and process."""
-    if re.match(r"pmc_perf_\d+\.csv", path.name):
-        return path.as_posix()
-    folder = path.parent
-    if folder.name.isdigit():  # <host>/<pid>/<pid>_counter_collection.csv
-        folder = folder.parent
-    inside = re.match(r"\d+_", path.name) and not _PASS.search(folder.name)
-    return (folder.parent if inside else folder).as_posix()
+def _runs(parts: list[Part], given: list[Path], skipped: Counter[str]) -> list[CounterRun]:
+    by_tool: dict[str, list[Part]] = defaultdict(list)
+    lists = _agent_lists(parts, given)
+    for part in parts:
+        by_tool[part.tool].append(part)
+    found = []
+    for tool, own in sorted(by_tool.items()):
+        lost = Counter(skipped) if tool == min(by_tool) else Counter()
+        passes = numbered(without_copies(own, lost))
+        found.append(run_of(tool, passes, [_agents(part, lists) for _, part in passes], lost))
+    return found
 
 
-def _joined(tool: str, parts: Sequence[tuple[str, Path, CountedFile]]) -> CounterRun:
-    names = sorted({name for name, _, _ in parts}, key=_natural)
-    number = {name: i for i, name in enumerate(names)}
-    ordered = sorted(parts, key=lambda part: (number[part[0]], part[1].as_posix()))
-    return run_of(tool, [(number[name], path.name, one) for name, path, one in ordered])
+def _agent_lists(parts: Iterable[Part], given: Iterable[Path]) -> dict[Path, Agents]:
+    """Read the lists of devices beside the files, and anywhere below the folders."""
+    folders = {part.source.parent for part in parts if part.tool == "rocprofv3"}
+    files = {file for folder in folders for file in folder.glob("*.csv")}
+    files |= {file for one in given if one.is_dir() for file in one.rglob("*agent_info*.csv")}
+    return {file: read_agents(file) for file in sorted(files) if is_agents(file)}
 
 
-def _natural(text: str) -> list[tuple[int, str]]:
-    return [(int(p), "") if i % 2 else (-1, p) for i, p in enumerate(re.split(r"(\d+)", text))]
+def _agents(part: Part, lists: Mapping[Path, Agents]) -> Agents:
+    """Return the devices of a part's host: of its process, its folder, its host, or any pass."""
+    if part.agents.devices or part.tool != "rocprofv3":
+        return part.agents
+    start = part.source.name.split("_")[0]
+
+    def nearness(file: Path) -> tuple[bool, ...]:
+        same = file.parent == part.source.parent
+        return (
+            same and file.name.startswith(f"{start}_"),
+            same,
+            file.parent.name == part.source.parent.name,
+        )
+
+    return lists[max(lists, key=nearness)] if lists else Agents()

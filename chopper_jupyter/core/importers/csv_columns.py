@@ -15,11 +15,12 @@ from pyarrow import csv
 from chopper_jupyter.core.errors import TraceFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
 BOM = b"\xef\xbb\xbf"
 BLOCK = 16 << 20
+CODED = pa.dictionary(pa.int32(), pa.string())
 CUT_ROW = "rows cut short: left out"
 OPEN_ROW = "last row without a line end: read, though it may be cut"
 LONG_ROW = "rows with more fields than the header: left out"
@@ -36,7 +37,8 @@ class TextColumns:
     Parameters
     ----------
     columns : mapping of str to pyarrow.Array
-        Text without blanks around it, by the header in lower case.
+        Text without blanks around it, by the header in lower case; coded as a dictionary for
+        columns that were asked for so.
     rows : int
         Rows that were read.
     repairs : collections.Counter
@@ -49,7 +51,10 @@ class TextColumns:
 
     def whole(self, name: str) -> pa.Array:
         """Return a column as int64; null where it is absent or no whole number."""
-        return whole_numbers(self.text(name))
+        text = self.text(name)
+        if isinstance(text, pa.DictionaryArray):
+            return whole_numbers(text.dictionary).take(text.indices)
+        return whole_numbers(text)
 
     def text(self, name: str) -> pa.Array:
         """Return a column as text; all null where it is absent."""
@@ -57,8 +62,15 @@ class TextColumns:
         return pa.nulls(self.rows, pa.string()) if found is None else found
 
 
-def header_of(path: Path) -> list[str]:
-    """Return the fields of the first line that is not empty, in lower case; [] if there is none.
+def header_of(path: Path, *, lower: bool = True) -> list[str]:
+    """Return the fields of the first line that is not empty; [] if there is none.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+    lower : bool, optional
+        In lower case; else as they are spelled.
 
     Examples
     --------
@@ -68,17 +80,24 @@ def header_of(path: Path) -> list[str]:
     FileNotFoundError: [Errno 2] No such file or directory: 'missing.csv'
     """
     with path.open("rb") as file:
-        head = file.read(1 << 16).removeprefix(BOM)
+        head = file.read(1 << 20).removeprefix(BOM)
     line = head.lstrip().split(b"\n", 1)[0]
-    return _fields(line.decode("utf-8", "replace"))
+    names = _fields(line.decode("utf-8", "replace"))
+    return [name.lower() for name in names] if lower else names
 
 
 def _fields(line: str) -> list[str]:
     parts = re.findall(r'"((?:[^"]|"")*)"|([^,]+)|(?<=,)(?=,|$)', line.strip())
-    return [(quoted.replace('""', '"') or plain).strip().lower() for quoted, plain in parts]
+    return [(quoted.replace('""', '"') or plain).strip() for quoted, plain in parts]
 
 
-def read_columns(path: Path, *, pad: bool = False) -> TextColumns:
+def read_columns(
+    path: Path,
+    *,
+    pad: bool = False,
+    only: Collection[str] | None = None,
+    coded: Collection[str] = (),
+) -> TextColumns:
     """Read a CSV file: quoted, unquoted or mixed, any line ends, with a header.
 
     Parameters
@@ -88,6 +107,10 @@ def read_columns(path: Path, *, pad: bool = False) -> TextColumns:
     pad : bool, optional
         Read rows that lack their last fields without them; else they are left out. Both are
         counted.
+    only : collection of str, optional
+        The columns to read, in lower case; by default all of them.
+    coded : collection of str, optional
+        Columns to read as dictionaries: of few, long or repeated texts.
 
     Raises
     ------
@@ -104,22 +127,68 @@ def read_columns(path: Path, *, pad: bool = False) -> TextColumns:
         msg = f"{path.name} is no CSV: it holds zero bytes"
         raise TraceFormatError(msg)
     body = data.lstrip().partition(b"\n")[2]
-    table, short = _parse(path, _utf8(body, repairs), names, repairs)
-    if body.strip() and not body.endswith(b"\n") and not short:
-        repairs[OPEN_ROW] += 1
+    wanted = {
+        str(number): CODED if name in coded else pa.string()
+        for number, name in enumerate(names)
+        if only is None or name in only
+    }
+    table, short = _parse(path, body, names, wanted, repairs)
+    if body and not body.isspace() and not body.endswith(b"\n"):
+        repairs[OPEN_ROW] += not (short and body.endswith(short[-1][1].encode()))
     if short and pad:
         repairs[PADDED_ROW] += len(short)
         padded = "".join(f"{row}{',' * (len(names) - count)}\n" for count, row in short)
-        table = pa.concat_tables([table, _parse(path, padded.encode(), names, repairs)[0]])
+        more, _ = _parse(path, padded.encode(), names, wanted, repairs)
+        table = pa.concat_tables([table, more])
     elif short:
         repairs[CUT_ROW] += len(short)
     columns: dict[str, pa.Array] = {}
-    for number, name in enumerate(names):  # of columns with the same header the first one counts
-        columns.setdefault(name, _stripped(table.column(number)))
-    return TextColumns(columns, table.num_rows, repairs)
+    for number in wanted:  # of columns with the same header the first one counts
+        columns.setdefault(names[int(number)], _stripped(table[number]))
+    return TextColumns(columns, table.num_rows, +repairs)
+
+
+def parsed_rows(
+    path: Path, text: str, header: Sequence[str], repairs: Counter[str], *, least: int
+) -> tuple[dict[str, pa.Array], int]:
+    """Parse rows of text that stand below a header.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        Where they are from, for messages.
+    text : str
+        The rows.
+    header : sequence of str
+        Names of the fields; of equal ones the first counts.
+    repairs : collections.Counter
+        Is told of rows that are too long.
+    least : int
+        Rows with fewer fields are left out; others that are short are filled up.
+
+    Returns
+    -------
+    columns : dict of str to pyarrow.Array
+        Texts without blanks around them.
+    cut : int
+        Rows that were left out for being short.
+    """
+    names = list(header)
+    wanted = dict.fromkeys(map(str, range(len(names))), pa.string())
+    table, short = _parse(path, text.encode(), names, wanted, repairs)
+    whole = [(count, row.rstrip()) for count, row in short if count >= least]
+    padded = "".join(f"{row}{',' * (len(names) - count)}\n" for count, row in whole)
+    more, _ = _parse(path, padded.encode(), names, wanted, repairs)
+    table = pa.concat_tables([table, more])
+    columns: dict[str, pa.Array] = {}
+    for number, name in enumerate(names):
+        columns.setdefault(name, _stripped(table[str(number)]))
+    return columns, len(short) - len(whole)
 
 
 def _utf8(data: bytes, repairs: Counter[str]) -> bytes:
+    if data.isascii():  # far faster than to decode it
+        return data
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
@@ -130,42 +199,61 @@ def _utf8(data: bytes, repairs: Counter[str]) -> bytes:
 
 
 def _parse(
-    path: Path, data: bytes, names: list[str], repairs: Counter[str]
+    path: Path,
+    data: bytes,
+    names: list[str],
+    wanted: Mapping[str, pa.DataType],
+    repairs: Counter[str],
 ) -> tuple[pa.Table, list[tuple[int, str]]]:
     """Parse rows; return them and those that are too short, each with its number of fields."""
-    numbered = [str(number) for number in range(len(names))]
-    empty = pa.table({name: pa.array([], pa.string()) for name in numbered})
     short: list[tuple[int, str]] = []
-    if not data.strip():
-        return empty, short
+    if not data or data.isspace():
+        return pa.table({name: pa.array([], kind) for name, kind in wanted.items()}), short
+    long: list[int] = []
 
     def odd(row: csv.InvalidRow) -> str:
         if row.actual_columns < row.expected_columns:
             short.append((row.actual_columns, row.text))
         else:
-            repairs[LONG_ROW] += 1
+            long.append(row.actual_columns)
         return "skip"
 
     try:
         table = csv.read_csv(
-            pa.BufferReader(data),
-            read_options=csv.ReadOptions(column_names=numbered, block_size=BLOCK),
+            pa.BufferReader(_utf8(data, repairs)),
+            read_options=csv.ReadOptions(
+                column_names=[str(number) for number in range(len(names))], block_size=BLOCK
+            ),
             parse_options=csv.ParseOptions(invalid_row_handler=odd),
             convert_options=csv.ConvertOptions(
-                column_types=dict.fromkeys(numbered, pa.string()), strings_can_be_null=False
+                include_columns=list(wanted), column_types=wanted, strings_can_be_null=False
             ),
         )
     except pa.ArrowInvalid as error:
         msg = f"{path.name} cannot be read as CSV ({error})"
         raise TraceFormatError(msg) from error
+    repairs[LONG_ROW] += len(long)
     return table, short
 
 
 def _stripped(column: pa.ChunkedArray) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        return _stripped_words(column)
     text = column.combine_chunks()
     if isinstance(text, pa.ChunkedArray):  # an empty column has no chunk to combine
         return pa.array([], pa.string())
     return pc.utf8_trim_whitespace(text)
+
+
+def _stripped_words(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    if not column.num_chunks:
+        return pa.array([], CODED)
+    coded = column.unify_dictionaries().combine_chunks()
+    words = pc.utf8_trim_whitespace(coded.dictionary)
+    if words.equals(coded.dictionary):
+        return coded
+    distinct = words.dictionary_encode()  # words that differed in blanks only are one word
+    return pa.DictionaryArray.from_arrays(distinct.indices.take(coded.indices), distinct.dictionary)
 
 
 def whole_numbers(text: pa.Array) -> pa.Array:

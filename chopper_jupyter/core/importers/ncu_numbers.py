@@ -3,66 +3,103 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-_PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
-_TIMES = {
-    "ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6,
-    "s": 1e9, "second": 1e9,
-}  # fmt: skip
-_SCALED = re.compile(r"([KMGTP]?)(byte|hz|Hz|inst)", re.IGNORECASE)
-_GROUPED = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+from chopper_jupyter.core.errors import TraceFormatError
 
+_PREFIX = {"": 0, "k": 3, "m": 6, "g": 9, "t": 12, "p": 15, "e": 18}
+_SECOND = {"s": 0, "second": 0, "ms": -3, "msecond": -3, "us": -6, "usecond": -6, "ns": -9,
+           "nsecond": -9}  # fmt: skip
+_SCALED = re.compile(
+    r"([kmgtpe]?)(?:byte|hz|inst|cycle|warp|sector|request|thread|block|sample)s?", re.IGNORECASE
+)
+_TO_NANOSECONDS = 9
 
-def base_unit(unit: str) -> float:
-    """Return the factor to base units: nanoseconds, bytes, hertz; others are what they are.
-
-    Examples
-    --------
-    >>> base_unit("us"), base_unit("Mbyte"), base_unit("Tbyte/s"), base_unit("%")
-    (1000.0, 1000000.0, 1000000000000.0, 1.0)
-    """
-    above = unit.strip().split("/")[0]
-    if "/" not in unit and above.lower() in _TIMES:
-        return _TIMES[above.lower()]
-    found = _SCALED.fullmatch(above)
-    return _PREFIXES[found[1].lower()] if found else 1.0
+_DECIMAL = r"\d+{0}(?:\d{{1,2}}|\d{{4,}})|0+{0}\d+|\d{{4,}}{0}\d+|\d{{1,3}}(?:{1}\d{{3}})+{0}\d+"
+_GROUPS = r"\d{{1,3}}(?:{1}\d{{3}}){{2,}}"
+_PROOF = r"^[+-]?(?:" + _DECIMAL + "|" + _GROUPS + r")(?:[eE][+-]?\d+)?$"
+_POINT, _COMMA = _PROOF.format(r"\.", ","), _PROOF.format(",", r"\.")
+_NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+_INSTANCES = r"\s*\(.*\)$"
+_BLANKS = "[\\s'\u2019\u00a0\u202f]"
 
 
-def number_reader(texts: Iterable[str]) -> Callable[[str], float | None]:
-    """Return a function that reads numbers the way these texts write them.
+def exponent_of(unit: str) -> int:
+    """Return the power of ten that takes a unit to its base.
 
-    Where any text can only be read with a decimal comma (``762,6`` or ``1.234.567``), all are.
+    Bases are nanoseconds, bytes, hertz, and per second for rates; percent stay percent.
 
     Examples
     --------
-    >>> number_reader(["1,236,950", "762.656"])("1,236,950")
-    1236950.0
-    >>> number_reader(["1.236.950", "762,656"])("762,656")
-    762.656
-    >>> number_reader([])("n/a") is None
-    True
+    >>> [exponent_of(unit) for unit in ("us", "Mbyte", "Ghz", "Tbyte/s", "sector/ns", "%")]
+    [3, 6, 9, 12, 9, 0]
     """
-    swapped = any(_swapped(text.strip()) for text in texts)
-
-    def number(text: str) -> float | None:
-        plain = text.strip()
-        plain = plain.replace(".", "").replace(",", ".") if swapped else plain.replace(",", "")
-        try:
-            return float(plain)
-        except ValueError:
-            return None
-
-    return number
+    above, _, below = unit.strip().partition("/")
+    if not below:
+        power = _SECOND.get(above.strip().lower())
+        return _prefix(above) if power is None else power + _TO_NANOSECONDS
+    return _prefix(above) - _SECOND.get(below.strip().lower(), _prefix(below))
 
 
-def _swapped(text: str) -> bool:
-    """Say whether a text is a number only if its comma is the decimal one."""
-    if not re.fullmatch(r"[+-]?\d[\d.,]*", text) or _GROUPED.fullmatch(text):
-        return False
-    if text.count(".") > 1:
-        return True
-    return "," in text and (text.count(",") == 1 or text.rfind(",") > text.rfind("."))
+def _prefix(unit: str) -> int:
+    found = _SCALED.fullmatch(unit.strip())
+    return _PREFIX[found[1].lower()] if found else 0
+
+
+def numbers_of(text: pa.Array, exponents: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
+    """Read numbers of one file, times powers of ten; null for what is none.
+
+    A file may write ``1,236,950`` and ``762.656000`` next to each other, or, in other locales,
+    ``1.236.950`` and ``762,656``. Which of the two separates decimals is told by the numbers
+    that can only be read in one way; if there are none, it is the point.
+
+    Parameters
+    ----------
+    text : pyarrow.Array of text
+        As printed; the values of instances behind a number, in parentheses, are ignored.
+    exponents : int64 array
+        Power of ten of each.
+
+    Raises
+    ------
+    TraceFormatError
+        If some numbers need the point and some the comma as decimal separator.
+
+    Examples
+    --------
+    >>> zeros = np.zeros(2, np.int64)
+    >>> numbers_of(pa.array(["1,236,950", "762.656000"]), zeros).to_pylist()
+    [1236950.0, 762.656]
+    >>> numbers_of(pa.array(["1.236.950", "762,656000"]), zeros + 3).to_pylist()
+    [1236950000.0, 762656.0]
+    """
+    coded = text.dictionary_encode()
+    words = pc.replace_substring_regex(coded.dictionary, _BLANKS, "")
+    words = pc.replace_substring_regex(words, _INSTANCES, "")
+    point, comma = (_first_match(words, pattern) for pattern in (_POINT, _COMMA))
+    if point and comma:
+        msg = f"numbers with decimal points ({point}) and with decimal commas ({comma})"
+        raise TraceFormatError(msg)
+    group, decimal = (".", ",") if comma else (",", ".")
+    words = pc.replace_substring(pc.replace_substring(words, group, ""), decimal, ".")
+    words = pc.if_else(pc.match_substring_regex(words, _NUMBER), words, None)
+    return _scaled(words.take(coded.indices), exponents)
+
+
+def _first_match(words: pa.Array, pattern: str) -> str | None:
+    found = words.filter(pc.match_substring_regex(words, pattern))
+    return found[0].as_py() if len(found) else None
+
+
+def _scaled(words: pa.Array, exponents: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
+    """Read numbers times powers of ten, rounded once: 198.767104 Mbyte is a whole number."""
+    powers, place = np.unique(exponents, return_inverse=True)
+    suffix = pa.array([f"e{power}" for power in powers.tolist()], pa.string())
+    plain = pc.invert(pc.match_substring_regex(words, "[eE]"))
+    added = suffix.take(pa.array(place.reshape(-1))) if len(powers) else words
+    exact = pc.binary_join_element_wise(pc.if_else(plain, words, None), added, "")
+    rest = pc.multiply(pc.if_else(plain, None, words).cast(pa.float64()), pa.array(10.0**exponents))
+    return pc.coalesce(exact.cast(pa.float64()), rest)

@@ -29,7 +29,7 @@ from chopper_jupyter.core.importers.sqlite_columns import (
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from chopper_jupyter.core.events import RankEvents
@@ -43,6 +43,20 @@ NO_AGENT = -1
 def is_rocpd(tables: Sequence[str]) -> bool:
     """Say whether a database with such tables is of rocprofv3."""
     return any(_ONE_RUN.fullmatch(name) for name in tables)
+
+
+def runs_of(tables: Iterable[str]) -> list[str]:
+    """Return how the names of the tables of each run end.
+
+    Examples
+    --------
+    >>> runs_of(["rocpd_kernel_dispatch", "rocpd_kernel_dispatch_01", "rocpd_string_01"])
+    ['_01']
+    """
+    runs = sorted({m["run"] or "" for name in tables if (m := _ONE_RUN.fullmatch(name))})
+    if len(runs) > 1:
+        runs = [run for run in runs if run]  # the view without a suffix is their union
+    return runs
 
 
 def read_ranks(path: Path) -> list[RankEvents]:
@@ -66,9 +80,7 @@ def read_ranks(path: Path) -> list[RankEvents]:
     """
     with opened(path) as db:
         tables = tables_of(db)
-        runs = sorted({m["run"] or "" for name in tables if (m := _ONE_RUN.fullmatch(name))})
-        if len(runs) > 1:
-            runs = [run for run in runs if run]  # the view without a suffix is their union
+        runs = runs_of(tables)
         found = [
             records for run in runs for records in _Run(db, run, set(tables)).records(path.name)
         ]

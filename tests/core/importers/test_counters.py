@@ -79,7 +79,8 @@ class TestRocprof:
                 long_row(3, "A", "5"), "4,4,Agent"]  # fmt: skip
         (run,) = read_counters(long_file(tmp_path / "a.csv", rows))
         assert table(run)[0, 1]["A"] == 3
-        assert set(table(run)) == {(0, 1), (0, 3)}
+        assert table(run)[0, 2] == {COUNTED_DURATION: 50}  # it ran, which its neighbours need
+        assert set(table(run)) == {(0, 1), (0, 2), (0, 3)}
         assert sum(run.skipped.values()) == 1
         assert sum(run.repairs.values()) == 2  # the repeated counter, the row cut short
 
@@ -203,7 +204,7 @@ class TestNsightCompute:
         path.write_text(path.read_text() + '"2","4711"\n')
         (run,) = read_counters(path)
         assert run.counted.num_rows == 2
-        assert sum(run.skipped.values()) == 1
+        assert sum(run.repairs.values()) == 1
 
 
 class TestRefusals:
