@@ -49,6 +49,9 @@ BOOT_NS = 3_200_000_000_000_000
 PASS_NS = 900_000_000_000
 """Time between kernels; time since boot of the first pass; time between passes."""
 
+APART_NS = 31_415_927
+"""How much later each rank of a pass starts than the one before."""
+
 FLOPS_PER_MOP = 512
 LONG_REQUEST, REQUEST = 128, 64
 LONG_SHARE = 0.9
@@ -160,7 +163,8 @@ def write_counters(
             clock = hardware.clock_mhz * COUNTING_CLOCK * rng.normal(1, CLOCK_SPREAD)
             noise = np.exp(rng.normal(0, injected.noise, len(which.row)))
             table = _table(kernels, which, (counters, hardware.dies), clock, noise)
-            table = _columns(table, pid, CPU_NODES + device, BOOT_NS + number * PASS_NS)
+            began = BOOT_NS + number * PASS_NS + rank * APART_NS
+            table = _columns(table, pid, CPU_NODES + device, began)
             _save(place / f"{pid}_counter_collection.csv", table)
             _save(place / f"{pid}_agent_info.csv", _agents(hardware, replay, rank))
 
