@@ -68,8 +68,7 @@ class Injections:
             _require(delay >= 0, f"launch_delay_ns[{cause!r}]", delay, "at least 0")
         for op, factor in self.padding.items():
             _require(factor >= 1, f"padding[{op!r}]", factor, "at least 1")
-        shares = {**self.matrix_utilisation, **self.clock_loss}
-        for key, share in shares.items():
+        for key, share in [*self.matrix_utilisation.items(), *self.clock_loss.items()]:
             _require(0 < share <= 1, f"the factor of {key!r}", share, "in (0, 1]")
         contention = self.overlap_contention
         _require(contention is None or contention >= 1, "overlap_contention", contention, ">= 1")

@@ -28,9 +28,6 @@ AFTER_SYNC_NS = 10_000
 BEGIN_NS = 1_000_000
 """True time of the first iteration's begin."""
 
-PENDING = 6
-"""Collectives that may still run beside a kernel that starts now."""
-
 
 @dataclass
 class Times:
@@ -58,14 +55,18 @@ class Times:
 
 @dataclass
 class _Gpu:
-    """State of all GPUs, one place per rank."""
+    """State of all GPUs, one place per rank.
+
+    ``pending`` are start and end of the collectives that may run beside the next kernel.
+    """
 
     free: list[Ints]
-    pending: deque[tuple[Ints, Ints]] = field(default_factory=lambda: deque(maxlen=PENDING))
+    pending: deque[tuple[Ints, Ints]] = field(default_factory=deque)
 
     def idle_from(self) -> Ints:
         """Return when everything launched so far has ended."""
-        return np.maximum(self.free[COMPUTE], self.free[COMMUNICATION])
+        last: Ints = np.maximum(self.free[COMPUTE], self.free[COMMUNICATION])
+        return last
 
 
 def schedule(script: Script, work: Durations, place: Place, injected: Injections) -> Times:
@@ -77,10 +78,12 @@ def schedule(script: Script, work: Durations, place: Place, injected: Injections
     count, ranks = len(script.launches), place.ranks
     shape = (place.iterations, count, ranks)
     times = Times(
-        np.zeros((place.iterations, ranks), np.int64),
-        np.zeros((place.iterations, len(script.stalls), ranks), np.int64),
-        *(np.zeros(shape, np.int64) for _ in range(3)),
-        work.alone_ns(),
+        begin=np.zeros((place.iterations, ranks), np.int64),
+        stalls=np.zeros((place.iterations, len(script.stalls), ranks), np.int64),
+        launch=np.zeros(shape, np.int64),
+        start=np.zeros(shape, np.int64),
+        end=np.zeros(shape, np.int64),
+        alone_ns=work.alone_ns(),
     )
     gpu = _Gpu([np.zeros(ranks, np.int64), np.zeros(ranks, np.int64)])
     host = np.full(ranks, BEGIN_NS, np.int64)
@@ -93,18 +96,17 @@ def schedule(script: Script, work: Durations, place: Place, injected: Injections
 def _iteration(
     script: Script, times: Times, iteration: int, gpu: _Gpu, setting: tuple[Place, Injections]
 ) -> Ints:
+    """Run one iteration and return when the host of each rank has ended it."""
     place, injected = setting
     contention = injected.overlap_contention or CONDITIONS[place.version].contention
     late = _lateness(injected, place.ranks)
     launch, start, end = times.launch[iteration], times.start[iteration], times.end[iteration]
-    host = times.begin[iteration].copy()
-    stalls = list(enumerate(script.stalls))
+    host: Ints = times.begin[iteration].copy()
+    held = times.stalls[iteration]
     for k, one in enumerate(script.launches):
-        while stalls and stalls[0][1].before <= k:
-            number, stall = stalls.pop(0)
-            held = _held(stall, host + stall.at, gpu, injected)
-            times.stalls[iteration, number] = held
-            host += held
+        for number, stall in _due(script, k):
+            held[number] = _held(stall, host + stall.at, gpu, injected)
+            host += held[number]
         launch[k] = host + one.at
         ready = np.maximum(launch[k] + LATENCY_NS, gpu.free[one.stream])
         alone = times.alone_ns[iteration, k]
@@ -116,11 +118,15 @@ def _iteration(
             start[k] = ready if one.after < 0 else np.maximum(ready, end[one.after])
             end[k] = start[k] + _stretched(start[k], alone, gpu, contention)
         gpu.free[one.stream] = end[k]
-    for number, stall in stalls:
-        held = _held(stall, host + stall.at, gpu, injected)
-        times.stalls[iteration, number] = held
-        host += held
+    for number, stall in _due(script, len(script.launches)):
+        held[number] = _held(stall, host + stall.at, gpu, injected)
+        host += held[number]
     return host + script.now
+
+
+def _due(script: Script, launch: int) -> list[tuple[int, Stall]]:
+    """Return the stalls right before a launch, each with its number."""
+    return [(i, stall) for i, stall in enumerate(script.stalls) if stall.before == launch]
 
 
 def _lateness(injected: Injections, ranks: int) -> Ints:
@@ -132,18 +138,20 @@ def _lateness(injected: Injections, ranks: int) -> Ints:
 
 def _held(stall: Stall, at: Ints, gpu: _Gpu, injected: Injections) -> Ints:
     """Return how long each host is held up at a stall."""
-    idle = gpu.idle_from()
+    until_idle: Ints = np.maximum(gpu.idle_from() - at, 0)
     if stall.kind == "sync":
-        return np.maximum(idle - at, 0) + AFTER_SYNC_NS
+        return until_idle + AFTER_SYNC_NS
     extra = injected.launch_delay_ns.get(stall.kind, 0)
     if stall.kind == "host_late" and extra:
-        return np.maximum(idle + extra - at, 0)
+        return until_idle + extra
     return np.full(len(at), USUAL_NS[stall.kind] + extra, np.int64)
 
 
 def _stretched(start: Ints, alone: Floats, gpu: _Gpu, contention: float) -> Ints:
     """Return the time of kernels that are slower while a pending collective runs."""
     now, left = start.astype(np.float64), alone.copy()
+    while gpu.pending and gpu.pending[0][1].max() <= start.min():
+        gpu.pending.popleft()
     if contention > 1:
         for begin, end in gpu.pending:
             before = np.minimum(np.maximum(begin - now, 0), left)
