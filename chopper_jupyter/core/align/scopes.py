@@ -48,6 +48,17 @@ def is_wrapper(name: str) -> bool:
     return name.startswith(WRAPPERS)
 
 
+def is_collective_call(name: str) -> bool:
+    """Say whether a range is a collective itself, not FSDP's or DDP's work around one.
+
+    Examples
+    --------
+    >>> is_collective_call("c10d::_allgather_base_"), is_collective_call("FSDP::all_gather (m.0)")
+    (True, False)
+    """
+    return is_communication(name) and not is_wrapper(name)
+
+
 def is_forward(name: str) -> bool:
     """Say whether a range is the forward of a wrapped model."""
     return _FORWARD.match(name) is not None
