@@ -265,7 +265,7 @@ def _communication(work: _Work, layer: Ints, op: Ints) -> Mask:
     copies = work.ops.of([scopes.communication_op(word) for word in host.words])
     op[inside] = copies[host.names[nearest[inside]]]
     calls = work.ops.of(
-        [collective_of(w) if scopes.is_communication(w) else None for w in host.words]
+        [collective_of(w) if scopes.is_collective_call(w) else None for w in host.words]
     )
     collective = forest.nearest(marked & pick(calls >= 0, host.names))
     by_call = inside & (collective >= 0)
