@@ -234,9 +234,9 @@ def _partner_of_engine(
 ) -> Ints:
     """Give each ``evaluate_function`` the forward of its first node, by depth then time."""
     of_engine = np.full(len(node), -1, np.int64)
-    for level in reversed(forest.levels):
-        nodes = level[node[level] & (engine[level] >= 0) & (partner[level] >= 0)][::-1]
-        of_engine[engine[nodes]] = partner[nodes]  # shallower and earlier ones write last
+    nodes = np.flatnonzero(node & (engine >= 0) & (partner >= 0))
+    nodes = nodes[np.lexsort((-nodes, -forest.depth[nodes]))]
+    of_engine[engine[nodes]] = partner[nodes]  # shallower and earlier ones write last
     order = np.flatnonzero(is_engine)  # by thread, then start
     source = np.where(accumulate[order], -1, np.arange(len(order)))
     previous = np.maximum.accumulate(source) if len(order) else source
@@ -252,11 +252,12 @@ def _forward(engine: Ints, nearest: Ints, partner: Ints, of_engine: Ints, recomp
     own = (nearest >= 0) & (nearest > engine)
     forward = np.where(own, partner[nearest], np.where(engine >= 0, of_engine[engine], -1))
     forward[recompute] = -1  # a recomputed forward stands for itself
+    rows = np.flatnonzero(forward >= 0)
     for _ in range(MAX_CHAIN):
-        again = (forward >= 0) & (forward[forward] >= 0)
-        if not again.any():
+        rows = rows[forward[forward[rows]] >= 0]
+        if not len(rows):
             break
-        forward = np.where(again, forward[forward], forward)
+        forward[rows] = forward[forward[rows]]
     return forward
 
 

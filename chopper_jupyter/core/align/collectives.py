@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chopper_jupyter.core.align.distinct import distinct
 from chopper_jupyter.core.align.host import Host, codes
 from chopper_jupyter.core.align.scopes import is_communication
+from chopper_jupyter.core.align.tables import encode
 from chopper_jupyter.core.names import collective_of
 
 if TYPE_CHECKING:
@@ -64,20 +66,19 @@ def find(device: pa.Table, host: Host, at: Ints) -> Collectives:
     caller = np.full(len(at), -1, np.int64)
     caller[at >= 0] = host.names[at[at >= 0]]
     around, around_words = _around(host, at)
-    keys = np.stack([names, told, caller, around])
-    distinct, inverse = np.unique(keys, axis=1, return_inverse=True)
+    forms, inverse = distinct(names, told, caller, around)
     labels: list[str | None] = []
-    for word, *codes_ in distinct.T.tolist():
+    for word, *codes_ in forms:
         said = [
             known[code] if code >= 0 else None
             for code, known in zip(codes_, (told_words, host.words, around_words), strict=True)
         ]
         labels.append(_name(words[word], *said))
-    inverse = inverse.reshape(-1)
-    found = np.array([label is not None for label in labels], bool)
-    name = pa.array(labels, pa.string()).take(pa.array(inverse))
-    mask = found[inverse] if len(found) else np.zeros(len(at), bool)
-    return Collectives(mask, name, _columns(device, host, np.where(mask, at, -1)))
+    words = list(dict.fromkeys(label for label in labels if label is not None))
+    number = np.array([-1 if w is None else words.index(w) for w in labels], np.int64)[inverse]
+    mask = number >= 0
+    columns = _columns(device, host, np.where(mask, at, -1))
+    return Collectives(mask, encode(number, words), columns)
 
 
 def _around(host: Host, at: Ints) -> tuple[Ints, list[str]]:
@@ -90,11 +91,14 @@ def _around(host: Host, at: Ints) -> tuple[Ints, list[str]]:
     numbers = {word: code for code, word in enumerate(words)}
     by_word = np.array([numbers.get(kind or "", -1) for kind in of_word], np.int64)
     kind = by_word[host.names] if len(by_word) else np.zeros(0, np.int64)
-    recorded = host.strings("collective") if host.table.num_rows else pa.array([], pa.string())
-    for position in np.flatnonzero(~_is_null(recorded)).tolist():
-        told = collective_of(recorded[position].as_py())
-        if told is not None and told != UNKNOWN:
-            kind[position] = numbers.setdefault(told, len(numbers))
+    recorded, told = codes(host.table["collective"].dictionary_encode())
+    sure = [word if word != UNKNOWN else None for word in map(collective_of, told)]
+    new = [-1 if w is None else numbers.setdefault(w, len(numbers)) for w in sure]
+    by_record = np.array([*new, -1], np.int64)[recorded]
+    rows = np.flatnonzero(by_record >= 0)
+    place = np.empty(len(kind), np.int64)
+    place[host.forest.order] = np.arange(len(kind))
+    kind[place[rows]] = by_record[rows]
     result = np.full(len(at), -1, np.int64)
     if len(kind):
         nearest = host.forest.nearest(kind >= 0)
@@ -119,7 +123,7 @@ def _name(kernel: str, told: str | None, caller: str | None, around: str | None)
 def _columns(device: pa.Table, host: Host, at: Ints) -> dict[str, pa.Array]:
     """Take group, sequence number and bytes from the kernel, else from the call above it."""
     own = {column: device[column].combine_chunks() for column in COLUMNS}
-    if not host.table.num_rows:
+    if host.table["collective"].null_count == host.table.num_rows:
         return own
     described = host.forest.nearest(~_is_null(host.strings("collective")))
     source = np.where(at >= 0, described[at], -1)

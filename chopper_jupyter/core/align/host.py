@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,14 +48,23 @@ class Host:
         """Mark the positions whose name passes a test."""
         return pick(np.array([test(word) for word in self.words], bool), self.names)
 
+    @cached_property
+    def operator(self) -> Ints:
+        """Nearest operator call at or above each position, -1 where there is none."""
+        return self.forest.nearest(self.is_op)
+
     def ints(self, column: str) -> Ints:
         """Return a nullable integer column by position, -1 where null."""
         values = pc.fill_null(self.table[column], -1).to_numpy()
         return np.asarray(values, np.int64)[self.forest.order]
 
-    def strings(self, column: str) -> pa.Array:
-        """Return a string column by position."""
-        return self.table[column].combine_chunks().take(pa.array(self.forest.order))
+    def strings(self, column: str, at: Ints | None = None) -> pa.Array:
+        """Return a string column by position, or at some positions."""
+        rows = self.forest.order if at is None else self.forest.order[at]
+        values = self.table[column]
+        if values.null_count == len(values):
+            return pa.nulls(len(rows), values.type)
+        return values.combine_chunks().take(pa.array(rows))
 
 
 def host_of(ranges: pa.Table) -> Host:

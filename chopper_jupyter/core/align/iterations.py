@@ -68,7 +68,7 @@ def find(marks: Ranges, annotations: Ranges, optimizer: Ranges, others: Ints) ->
     optimizer : Ranges
         ``Optimizer.step`` and ``Optimizer.zero_grad`` calls.
     others : int64 array
-        Starts of the operators outside optimizer calls, in order of time.
+        Starts of the operators outside optimizer calls, in order of time; needed with marks.
     """
     if marks.name:
         return _from_marks(marks, optimizer, others)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from chopper_jupyter.core.align import collectives, launches, occupancy
 from chopper_jupyter.core.align.cpu_kernels import operators_that_compute
+from chopper_jupyter.core.align.distinct import distinct
 from chopper_jupyter.core.align.host import Host, codes
 from chopper_jupyter.core.align.tables import encode, nullable
 from chopper_jupyter.core.names import collective_of, kernel_family
@@ -141,9 +142,9 @@ def _gloo_names(host: Host, levels: Levels, at: Ints) -> pa.Array:
 
 def pick(values: Ints, at: Ints) -> Ints:
     """Look up values by position, -1 where the position is -1."""
-    result = np.full(len(at), -1, np.int64)
-    result[at >= 0] = values[at[at >= 0]]
-    return result
+    if not len(values):
+        return np.full(len(at), -1, np.int64)
+    return np.where(at >= 0, values[at], -1)
 
 
 def _table(rows: _Activities, host: Host, levels: Levels) -> pa.Table:
@@ -159,7 +160,7 @@ def _table(rows: _Activities, host: Host, levels: Levels) -> pa.Table:
         "family": _families(rows.names, kind, op, ops),
         "start_ns": rows.start,
         "dur_ns": rows.dur,
-        "op_id": nullable(pick(host.forest.nearest(host.is_op), at)),
+        "op_id": nullable(pick(host.operator, at)),
         "iteration": nullable(rows.iteration),
         "phase": encode(pick(levels.phase, at), list(PHASES)),
         "layer": encode(pick(levels.layer, at), levels.layers),
@@ -195,15 +196,12 @@ def _operations(
 def _families(names: pa.ChunkedArray, kind: Ints, op: Ints, ops: list[str]) -> pa.Array:
     """Classify each distinct (name, kind, op) once."""
     raw, words = codes(names)
-    base = (raw * len(KERNEL_KINDS) + kind) * (len(ops) + 1) + op + 1
-    distinct, inverse = np.unique(base, return_inverse=True)
-    labels = []
-    for code in distinct.tolist():
-        rest, op_code = divmod(code, len(ops) + 1)
-        word, kind_code = divmod(rest, len(KERNEL_KINDS))
-        op_name = ops[op_code - 1] if op_code else None
-        labels.append(kernel_family(words[word], KERNEL_KINDS[kind_code], op_name))
-    return encode(inverse.astype(np.int64), labels)
+    forms, of_row = distinct(raw, kind, op)
+    labels = [
+        kernel_family(words[word], KERNEL_KINDS[of_kind], ops[of_op] if of_op >= 0 else None)
+        for word, of_kind, of_op in forms
+    ]
+    return encode(of_row, labels)
 
 
 def _notes(linked: launches.Launches, start: Ints, dur: Ints) -> tuple[str, ...]:

@@ -130,9 +130,11 @@ def _by_external_id(
 ) -> None:
     """Fill in what containment left open, by the operator number that both sides carry."""
     open_ = np.flatnonzero(around < 0)
+    if not len(open_):
+        return
     numbers = host.ints("external_id")
     rows = np.flatnonzero(numbers >= 0)
-    if not len(open_) or not len(rows):
+    if not len(rows):
         return
     order = rows[np.argsort(numbers[rows], kind="stable")]
     keys = numbers[order]

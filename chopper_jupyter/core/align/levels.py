@@ -117,10 +117,10 @@ def assign(host: Host, flows: pa.Table) -> Levels:
     iteration = cuts.at(host.forest.start)
     micro = _micro_batch(iteration, placed.micro_batch, phase)
     call = handover.calls(host)
-    served = call >= 0
+    served = np.flatnonzero(call >= 0)
     for values in (phase, layer, op, path, iteration, micro):
         values[served] = values[call[served]]
-    communication |= served
+    communication[served] = True
     paths = [call.path for call in work.found.calls]
     return Levels(
         iteration, phase, layer, op, path, micro, work.grad.recompute, communication,
@@ -167,15 +167,15 @@ def _as_forward(work: _Work) -> tuple[Ints, Ints, Ints]:
     op[own < 0] = -1
     layer = np.full(len(op), -1, np.int64)
     path = np.full(len(op), -1, np.int64)
-    inside = work.module >= 0
-    if inside.any():
+    inside = np.flatnonzero(work.module >= 0)
+    if len(inside):
         call = found.call[work.module[inside]]
         layer[inside] = work.layers.of(found.layer)[call]
         path[inside] = call
         by_module = work.ops.of(found.op)[call]
         leaf = found.leaf[call]
         op[inside] = np.where(leaf | (op[inside] < 0), by_module, op[inside])
-    named = (work.user >= 0) & (work.user > work.module)
+    named = np.flatnonzero((work.user >= 0) & (work.user > work.module))
     user_words = work.ops.of([w if scopes.names_an_operation(w) else None for w in host.words])
     op[named] = user_words[host.names[work.user[named]]]
     return layer, op, path
@@ -195,17 +195,18 @@ def _place(work: _Work) -> outside.Place:
         tops = work.top[grad.is_forward & ~grad.backward]
         outermost[tops[tops >= 0]] = True
     marks = outside.landmarks(forest.start, forest.end, outermost, engine, steps)
-    threads = np.unique(forest.tid[outermost | steps])
     head = np.where(work.user >= 0, work.user, np.where(work.top >= 0, work.top, -1))
     at = np.where(head >= 0, forest.start[head], forest.start)
     inside = (work.module >= 0) | grad.backward
-    return outside.place(np.where(inside, forest.start, at), marks, np.isin(forest.tid, threads))
+    same_thread = forest.on_threads_of(outermost | steps)
+    moments = np.where(inside, forest.start, at)
+    return outside.place(moments, marks, same_thread, asked=same_thread & ~inside)
 
 
 def _outside(work: _Work, phase: Ints, op: Ints, placed: outside.Place) -> None:
     """Name what lies outside modules, engine and optimizer: loss, clip, unscale or its own."""
     host, grad = work.host, work.grad
-    on_engine_thread = np.isin(host.forest.tid, np.unique(host.forest.tid[grad.backward]))
+    on_engine_thread = host.forest.on_threads_of(grad.backward)
     phase[(phase < 0) & on_engine_thread & ~placed.same_thread] = BACKWARD
     free = (phase < 0) & placed.same_thread
     partners = work.top[grad.is_forward & free]
@@ -236,8 +237,8 @@ def _outside(work: _Work, phase: Ints, op: Ints, placed: outside.Place) -> None:
 def _carry_from_forward(work: _Work, labels: tuple[Ints, ...]) -> None:
     """Give backward work the layer, op and module of its forward; unknown forwards give null."""
     grad = work.grad
-    known = grad.backward & (grad.forward >= 0)
-    unknown = grad.backward & (grad.forward < 0) & ~grad.recompute
+    known = np.flatnonzero(grad.backward & (grad.forward >= 0))
+    unknown = np.flatnonzero(grad.backward & (grad.forward < 0) & ~grad.recompute)
     for position, values in enumerate(labels):
         values[known] = values[grad.forward[known]]
         if position != 1:  # an unlinked backward operator still names itself
@@ -286,7 +287,7 @@ def _iterations(host: Host) -> iterations.Iterations:
 
     marks = host.named(lambda w: parse_iteration_mark(w) is not None)
     optimizer = host.is_annotation & host.named(scopes.is_optimizer)
-    others = host.is_op & (host.forest.nearest(optimizer) < 0)
+    others = host.is_op & (host.forest.nearest(optimizer) < 0) if marks.any() else marks
     return iterations.find(
         ranges(marks),
         ranges(host.is_annotation),
@@ -299,8 +300,10 @@ def _micro_batch(iteration: Ints, pair: Ints, phase: Ints) -> Ints:
     """Count forward-backward pairs from 0 inside each iteration; the optimizer is in none."""
     result = np.full(len(iteration), -1, np.int64)
     ok = (iteration >= 0) & (pair >= 0) & ((phase == FORWARD) | (phase == BACKWARD))
-    if ok.any():
-        first = np.full(int(iteration[ok].max()) + 1, np.iinfo(np.int64).max)
-        np.minimum.at(first, iteration[ok], pair[ok])
-        result[ok] = pair[ok] - first[iteration[ok]]
+    rows = np.flatnonzero(ok)
+    if len(rows):
+        iteration, pair = iteration[rows], pair[rows]
+        first = np.full(int(iteration.max()) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(first, iteration, pair)
+        result[rows] = pair - first[iteration]
     return result

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chopper_jupyter.core.align.distinct import distinct
 from chopper_jupyter.core.align.flops import Flops, flops_of, has_formula
 from chopper_jupyter.core.align.host import Host, codes
 from chopper_jupyter.core.align.tables import nullable
@@ -118,13 +119,11 @@ def _of_calls(host: Host) -> tuple[Ints, Mask]:
     rows = host.forest.order[at]
     shapes, shape_words = codes(host.table["input_shapes"])
     concrete, concrete_words = codes(host.table["concrete_inputs"])
-    form = np.stack([host.names[at], shapes[rows], concrete[rows]])
-    forms, index = np.unique(form, axis=1, return_inverse=True)
+    forms, index = distinct(host.names[at], shapes[rows], concrete[rows])
     found = [
         _bounded(flops_of(host.words[n], _word(shape_words, s), _word(concrete_words, c)))
-        for n, s, c in forms.T.tolist()
+        for n, s, c in forms
     ]
-    index = index.reshape(-1)
     flops[at] = np.array([UNKNOWN if f is None else f.count for f in found], np.int64)[index]
     certain[at] = np.array([f is None or f.certain for f in found], bool)[index]
     return flops, certain

@@ -74,16 +74,27 @@ class Place:
     same_thread: Mask
 
 
-def place(at: Ints, marks: Landmarks, same_thread: Mask) -> Place:
-    """Place moments between the landmarks."""
-    last_f, last_b, last_s = (_last(ends, at) for _, ends in
+def place(at: Ints, marks: Landmarks, same_thread: Mask, asked: Mask) -> Place:
+    """Place moments between the landmarks; the first three answers only where they are asked."""
+    rows = np.flatnonzero(asked)
+    moments = at[rows]
+    last_f, last_b, last_s = (_last(ends, moments) for _, ends in
                               (marks.forward, marks.backward, marks.step))  # fmt: skip
-    next_f, next_b, next_s = (_next(starts, at) for starts, _ in
+    next_f, next_b, next_s = (_next(starts, moments) for starts, _ in
                               (marks.forward, marks.backward, marks.step))  # fmt: skip
     in_forward = (last_f > last_b) & (last_f > last_s) & (next_b < NEVER) & (next_b <= next_s)
     before_step = (last_b > last_f) & (last_b > last_s) & (next_s < next_f)
     begun = np.searchsorted(pair_starts(marks), at, side="right") - 1
-    return Place(in_forward, in_forward & (next_b < next_f), before_step, begun, same_thread)
+
+    def whole(answers: Mask) -> Mask:
+        found = np.zeros(len(at), bool)
+        found[rows] = answers
+        return found
+
+    return Place(
+        whole(in_forward), whole(in_forward & (next_b < next_f)), whole(before_step), begun,
+        same_thread,
+    )  # fmt: skip
 
 
 def pair_starts(marks: Landmarks) -> Ints:
