@@ -33,14 +33,15 @@ _LITERAL = re.compile(r"\b(\d+)(?:[uU][lL]{0,2}|[lL]{1,2}[uU]?)\b")
 _QUALIFIERS = re.compile(r"\b(?:static|__global__|void)\s+(?=[A-Za-z_])")
 _INNER_PARAMETERS = re.compile(r"\([^()]*\)(?=\s*(?:const)?\s*::)")  # of a function around a lambda
 _ARRAY = re.compile(r"\b(?:std::array|(?:at::)?detail::Array)(?=<)")
-_NAMESPACE = re.compile(r"\b[A-Za-z_]\w*::")
+_NAMESPACE = re.compile(r"(?<![$\w])[A-Za-z_]\w*::")
+_LITERALS = re.compile(r"\$[a-z]+\d+|(?<![$\w])\d+")
 _ELLIPSIS = re.compile(r"(?:\.\.\.|…)$")
 _OPEN, _CLOSE = "<({[", ">)}]"
 
 SHORTEST_CUT = 32
 """A name shorter than this is not taken for the beginning of another, unless it says so."""
 
-LEAST_LIKENESS = 0.4
+LEAST_LIKENESS = 0.75
 """Share of words that two spellings of one template must have in common."""
 
 
@@ -224,21 +225,36 @@ def _base(name: str) -> str:
 
 
 @lru_cache(maxsize=1 << 14)
-def _template_words(name: str) -> frozenset[str]:
-    """Return the words of a name's template; none if it is not told."""
+def _template(name: str) -> tuple[frozenset[str], tuple[str, ...] | None] | None:
+    """Return words and literals of a name's template; None if it is not told.
+
+    Of a mangled name only the words are known.
+    """
     text = clean(name)
     parts = mangled_parts(text)
     if parts:
         base = _base(name)
         words = list(parts[parts.index(base) + 1 :] if base in parts else parts)
-    else:
-        words = re.findall(r"[A-Za-z_]\w*(?!\w*::)", normal_name(name).partition("<")[2])
+        return _words(words), None
+    inside = normal_name(name).partition("<")[2]
+    if not inside:
+        return None
+    words = re.findall(r"(?<![$\w])[A-Za-z_]\w*(?!\w*::)", inside)
+    return _words(words), tuple(_LITERALS.findall(inside))
+
+
+def _words(words: Iterable[str]) -> frozenset[str]:
     return frozenset(word.lower() for word in words if word.strip("_"))
 
 
 def _likeness(one: str, other: str) -> float:
     """Return the share of template words in common; 1 where a template is not told."""
-    words, others = _template_words(one), _template_words(other)
-    if not words or not others:
+    mine, theirs = _template(one), _template(other)
+    if mine is None or theirs is None:
         return 1.0
-    return len(words & others) / min(len(words), len(others))
+    (words, literals), (others, their_literals) = mine, theirs
+    both_told = literals is not None and their_literals is not None
+    if both_told and literals != their_literals:
+        return 0.0
+    size = (max if both_told else min)(len(words), len(others))
+    return len(words & others) / size if size else 1.0

@@ -152,7 +152,8 @@ def _groups(owner: Ints, rows: Ints, key: Ints) -> Iterator[tuple[int, Ints]]:
     owner, rows = owner[usable], rows[usable]
     order = np.argsort(owner, kind="stable")
     present, first = np.unique(owner[order], return_index=True)
-    yield from zip(present.tolist(), np.split(rows[order], first[1:]), strict=True)
+    if len(present):
+        yield from zip(present.tolist(), np.split(rows[order], first[1:]), strict=True)
 
 
 def _pairs(

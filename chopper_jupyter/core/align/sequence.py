@@ -245,7 +245,8 @@ def _from_the_end(a: Ints, b: Ints) -> Pairs:
         rows, columns = min(last_a, PIECE), min(last_b, PIECE + PIECE // 4 + 64)
         ends = ([last_a - rows], [last_a], [last_b - columns], [last_b])
         piece = Stretches(*(np.array(end, np.int64) for end in ends))
-        i, j = aligned(a, b, piece, slack_of(*piece.sizes), free_start=True, free_end=True)
+        slack = slack_of(*piece.sizes)
+        i, j = aligned(a, b, piece, slack, free_start=True, free_end=len(own) == 1)
         if not len(i):
             break
         own.append(i)
