@@ -16,6 +16,7 @@ from chopper_jupyter.simulate.injections import Injections
 from chopper_jupyter.simulate.iteration.kernel_catalog import Catalog
 from chopper_jupyter.simulate.iteration.training_step import training_step
 from chopper_jupyter.simulate.model_shape import ModelShape
+from chopper_jupyter.simulate.output import ncu_csv
 from chopper_jupyter.simulate.output.counter_passes import Replay, counted, write_counters
 from chopper_jupyter.simulate.output.event_text import Process, stream_numbers
 from chopper_jupyter.simulate.output.kineto import BASE_NS, about_rank, rank_times, write_trace
@@ -193,8 +194,7 @@ def _write(folder: Path, run: Simulation, seed: int) -> None:
                     process, about, run.warmup)  # fmt: skip
     write_telemetry(folder, run, seed)
     write_truth(folder, run.script, run.work, run.times, run.processes, run.warmup)
-    if run.place.hardware.amd:
-        _write_counters(folder, run, seed)
+    _write_counters(folder, run, seed)
     (folder / FACTS_FILE).write_text(json.dumps(_facts(run, seed), indent=1), encoding="utf-8")
     write_run(folder, _description(run))
 
@@ -209,7 +209,13 @@ def _write_counters(folder: Path, run: Simulation, seed: int) -> None:
     )
     kernels = counted(run.script.launches, run.work, run.place.hardware)
     rng = np.random.default_rng([seed, 1])
-    write_counters(folder, kernels, run.place.hardware, replay, run.injected, rng)
+    hardware, injected = run.place.hardware, run.injected
+    if hardware.amd:
+        write_counters(folder, kernels, hardware, replay, injected, rng)
+    else:
+        ncu_csv.write_counters(
+            folder, run.script.launches, kernels, hardware, replay, injected, rng
+        )
 
 
 def _facts(run: Simulation, seed: int) -> dict[str, Any]:

@@ -159,7 +159,7 @@ def write_counters(
             place = pass_folder(folder, TOOL, number) / replay.hosts[rank]
             place.mkdir(parents=True, exist_ok=True)
             pid = FIRST_PID + PID_STEP * (number * len(replay.devices) + rank)
-            which = _dispatches(kernels, replay.iterations, injected.counter_changes, rng)
+            which = dispatches(kernels, replay.iterations, injected.counter_changes, rng)
             clock = hardware.clock_mhz * COUNTING_CLOCK * rng.normal(1, CLOCK_SPREAD)
             noise = np.exp(rng.normal(0, injected.noise, len(which.row)))
             table = _table(kernels, which, (counters, hardware.dies), clock, noise)
@@ -170,16 +170,25 @@ def write_counters(
 
 
 @dataclass(frozen=True)
-class _Dispatches:
-    """Kernels in order: row of ``Counted`` (-1: a kernel of another kind), dispatch number."""
+class Dispatches:
+    """Kernels of a process in order.
+
+    Parameters
+    ----------
+    row : int64 array
+        Place in ``Counted``; -1 for a kernel that the timed run does not have.
+    dispatch : int64 array
+        Number of the dispatch.
+    """
 
     row: Ints
     dispatch: Ints
 
 
-def _dispatches(
+def dispatches(
     kernels: Counted, iterations: int, changes: float, rng: np.random.Generator
-) -> _Dispatches:
+) -> Dispatches:
+    """Return what one process of a counter run runs, with kernels lost and added."""
     count = len(kernels.name)
     launches = int(kernels.number.max()) + 1
     row = np.tile(np.arange(count), iterations)
@@ -196,12 +205,12 @@ def _dispatches(
     dispatch = np.concatenate([np.arange(START_UP_KERNELS), START_UP_KERNELS + dispatch])
     # What was inserted shifts the numbers of all that follows.
     shift = np.cumsum(np.concatenate([[0], (np.diff(dispatch) == 0).astype(np.int64)]))
-    return _Dispatches(row, 1 + dispatch + shift)
+    return Dispatches(row, 1 + dispatch + shift)
 
 
 def _table(
     kernels: Counted,
-    which: _Dispatches,
+    which: Dispatches,
     counters: tuple[tuple[str, ...], int],
     clock: float,
     noise: Floats,
