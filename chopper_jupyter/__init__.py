@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.collectives import collectives
     from chopper_jupyter.core.analysis.compare import compare
     from chopper_jupyter.core.analysis.cpu_utilization import cpu_utilization
+    from chopper_jupyter.core.analysis.efficiency import efficiency
     from chopper_jupyter.core.analysis.energy import energy
     from chopper_jupyter.core.analysis.findings import findings
     from chopper_jupyter.core.analysis.frequency import frequency
@@ -45,6 +46,7 @@ __all__ = [
     "collectives",
     "compare",
     "cpu_utilization",
+    "efficiency",
     "energy",
     "findings",
     "frequency",
@@ -68,6 +70,7 @@ _HOMES = {
     "collectives": "core.analysis.collectives",
     "compare": "core.analysis.compare",
     "cpu_utilization": "core.analysis.cpu_utilization",
+    "efficiency": "core.analysis.efficiency",
     "energy": "core.analysis.energy",
     "findings": "core.analysis.findings",
     "frequency": "core.analysis.frequency",

@@ -26,6 +26,7 @@ PUBLIC = [
     "collectives",
     "compare",
     "cpu_utilization",
+    "efficiency",
     "energy",
     "findings",
     "frequency",
