@@ -60,7 +60,7 @@ def flops(name: str, dims: list[Any], written: list[Any]) -> int | None:
     form = _FORMS[name]
     given, weight = dims[0], dims[1]
     if _is_transposed(form.transposed, written):
-        return 2 * prod(weight) * prod(_positions(given, weight))
+        return int(2 * prod(weight) * prod(_positions(given, weight)))
     spatial = len(weight) - 2
     stride = _numbers(written[form.stride], spatial)
     dilation = [1] * spatial if form.dilation is None else _numbers(written[form.dilation], spatial)
@@ -79,7 +79,7 @@ def flops(name: str, dims: list[Any], written: list[Any]) -> int | None:
     if min(out) < 0:
         return None
     batch = given[0] if len(given) == len(weight) else 1
-    return 2 * prod(weight) * batch * prod(out)
+    return int(2 * prod(weight) * batch * prod(out))
 
 
 def _backward(dims: list[Any], written: list[Any]) -> int | None:
@@ -88,7 +88,7 @@ def _backward(dims: list[Any], written: list[Any]) -> int | None:
     transposed = _is_transposed(_BACKWARD_TRANSPOSED, written)
     mask = written[_BACKWARD_MASK].strip("[]").split(",")
     wanted = sum(flag.strip() == "True" for flag in mask[:2])
-    return wanted * 2 * prod(weight) * prod(_positions(given if transposed else grad, weight))
+    return int(wanted * 2 * prod(weight) * prod(_positions(given if transposed else grad, weight)))
 
 
 def _is_transposed(known: bool | int, written: list[Any]) -> bool:  # noqa: FBT001  a position or the answer

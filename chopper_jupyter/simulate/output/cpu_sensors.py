@@ -63,7 +63,7 @@ def use(
             used[:, first + 2 + number] = share * main * rng.uniform(0.6, 1.4, len(at))
     strays = rng.integers(0, cores, (len(at), STRAYS))
     np.put_along_axis(used, strays, rng.uniform(0, 0.05, strays.shape), axis=1)
-    used = np.round(np.clip(used, 0, 1), 3)
+    np.round(np.clip(used, 0, 1), 3, out=used)
     return used, {
         "host_memory_used_bytes": np.full(len(at), float(HOST_MEMORY_BYTES)),
         "cpu_power_w": np.rint(HOST_IDLE_W + CORE_W * used.sum(axis=1)),
