@@ -22,7 +22,10 @@ COMPUTE, COMMUNICATION = 0, 1
 CALL_NS, GAP_NS, STEP_NS = 3_000, 1_000, 500
 """Host time of a launch call, of the way to it, and of opening or closing a range."""
 
-StallKind = Literal["iteration_boundary", "input", "host_late", "sync"]
+StallKind = Literal["iteration_boundary", "input", "host_sync", "host_late", "sync"]
+
+WAITS: tuple[StallKind, ...] = ("host_sync", "sync")
+"""Stalls in which the host waits for the GPU."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,11 @@ class Script:
         """Open a user range."""
         with self.range(name, "user_annotation") as made:
             yield made
+
+    @property
+    def calls(self) -> int:
+        """Calls of the runtime that have a correlation id: launches, and waits for the GPU."""
+        return len(self.launches) + len(WAITS)
 
     def next_sequence(self) -> int:
         """Return a new autograd number."""

@@ -99,6 +99,7 @@ def _forward(step: Step) -> None:
             llama.embedding()
             for number in range(shape.layers):
                 if number == shape.layers // 2:
+                    step.script.stall("host_sync")
                     step.script.stall("host_late")
                 with tape.module(layer_path(number), "LlamaDecoderLayer"):
                     _layer(step, number)

@@ -16,7 +16,14 @@ from chopper_jupyter.simulate.iteration.script import AUTOGRAD
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chopper_jupyter.simulate.iteration.script import Collective, Launch, Range, Script, Tensor
+    from chopper_jupyter.simulate.iteration.script import (
+        Collective,
+        Launch,
+        Range,
+        Script,
+        Stall,
+        Tensor,
+    )
     from chopper_jupyter.simulate.timing.durations import Mask
 
 NUMBER = "\\u0000"
@@ -187,15 +194,17 @@ def gradient_block(script: Script, process: Process) -> Block:
     return Block(",\n".join(rows), np.ones((len(rows), 6), bool))
 
 
-def wait_block(process: Process) -> Block:
-    """Return the call that waits for the GPU; columns: start (2), duration (2), correlation."""
-    name = "hipDeviceSynchronize" if process.amd else "cudaDeviceSynchronize"
-    text = (
-        f'{{"ph": "X", "cat": "cuda_runtime", "name": "{name}", "pid": {process.pid}, '
-        f'"tid": {process.pid}, "ts": {TIME}, "dur": {TIME}, '
+def wait_block(waits: Sequence[Stall], process: Process) -> Block:
+    """Return the calls that wait for the GPU; columns: start (2), duration (2), correlation."""
+    what = {"host_sync": "StreamSynchronize", "sync": "DeviceSynchronize"}
+    vendor = "hip" if process.amd else "cuda"
+    rows = [
+        f'{{"ph": "X", "cat": "cuda_runtime", "name": "{vendor}{what[one.kind]}", '
+        f'"pid": {process.pid}, "tid": {process.pid}, "ts": {TIME}, "dur": {TIME}, '
         '"args": {"cbid": 165, "correlation": %d}}'
-    )
-    return Block(text, np.ones((1, 5), bool))
+        for one in waits
+    ]
+    return Block(",\n".join(rows), np.ones((len(rows), 5), bool))
 
 
 def frame_texts(process: Process) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chopper_jupyter.simulate.iteration.script import WAITS
 from chopper_jupyter.simulate.output import event_text
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chopper_jupyter.simulate.accelerators import Accelerator
-    from chopper_jupyter.simulate.iteration.script import Script
+    from chopper_jupyter.simulate.iteration.script import Script, Stall
     from chopper_jupyter.simulate.output.event_text import Process
     from chopper_jupyter.simulate.timing.durations import Ints
     from chopper_jupyter.simulate.timing.schedule import Times
@@ -128,13 +129,18 @@ def _chunks(
     script: Script, times: RankTimes, process: Process, first_iteration: int
 ) -> Iterator[str]:
     yield ",\n".join(event_text.frame_texts(process))
+    waits = [
+        stall
+        for number, stall in enumerate(script.stalls)
+        if stall.kind in WAITS and times.stalls[:, number].any()
+    ]
     blocks = (
         event_text.range_block(script, process), event_text.call_block(script, process),
         event_text.kernel_block(script, process), event_text.arrow_block(script, process),
-        event_text.gradient_block(script, process), event_text.wait_block(process),
+        event_text.gradient_block(script, process), event_text.wait_block(waits, process),
     )  # fmt: skip
     template = ",\n".join(block.text for block in blocks)
-    fill = _Numbers(script)
+    fill = _Numbers(script, waits)
     for i in range(len(times.begin)):
         columns = fill.of(times, i)
         values = [value for block, column in zip(blocks, columns, strict=True)
@@ -145,7 +151,7 @@ def _chunks(
 class _Numbers:
     """What fills the places of each iteration's text."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, waits: list[Stall]) -> None:
         ranges, launches = script.ranges, script.launches
         self.script = script
         self.begin = np.array([one.begin for one in ranges])
@@ -157,6 +163,7 @@ class _Numbers:
         self.group_seq = np.cumsum(is_collective)
         self.range_seq = np.cumsum([one.collective is not None for one in ranges])
         self.stall_at = np.array([one.at for one in script.stalls])
+        self.wait_at = np.array([one.at for one in waits])
         self.flows = np.array(
             [(forward.external - 1, backward.external - 1) for forward, backward in script.flows]
         ).reshape(-1, 2)
@@ -164,14 +171,14 @@ class _Numbers:
     def of(self, times: RankTimes, i: int) -> list[Ints]:
         """Return the columns of all blocks for iteration ``i``."""
         begin, end = self._host(times, i, self.begin), self._host(times, i, self.end)
-        size, count = len(self.begin), len(self.owner)
+        size, count, calls = len(self.begin), len(self.owner), self.script.calls
         ids = i * size + 1 + np.arange(size)
         owner = np.where(self.owner > 0, i * size + self.owner, 0)
-        correlation = 1 + i * (count + 1) + np.arange(count)
+        correlation = 1 + i * calls + np.arange(count)
         launch, start, stop = times.launch[i], times.start[i], times.end[i]
         seq_base = i * self.collectives
         flow = 1 + i * len(self.flows) + np.arange(len(self.flows))
-        wait = self._host(times, i, np.array([self.stall_at[-1], self.stall_at[-1] + 1]))
+        wait, waited = self._host(times, i, self.wait_at), self._host(times, i, self.wait_at + 1)
         return [
             np.column_stack([
                 *_time(begin), *_time(end - begin), ids,
@@ -188,7 +195,8 @@ class _Numbers:
                 flow, *_time(begin[self.flows[:, 0]]), flow, *_time(begin[self.flows[:, 1]])
             ]),
             np.column_stack([
-                *_time(wait[:1]), *_time(wait[1:] - wait[:1]), [correlation[-1] + 1]
+                *_time(wait), *_time(waited - wait),
+                correlation[-1] + 1 + np.arange(len(self.wait_at)),
             ]),
         ]  # fmt: skip
 

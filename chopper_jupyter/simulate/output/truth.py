@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
     from chopper_jupyter.simulate.iteration.script import Script
     from chopper_jupyter.simulate.output.event_text import Process
-    from chopper_jupyter.simulate.timing.durations import Durations, Ints
+    from chopper_jupyter.simulate.timing.durations import Durations, Ints, Mask
     from chopper_jupyter.simulate.timing.schedule import Times
 
-CAUSES = ("input", "iteration_boundary", "host_late", "launch_latency")
+CAUSES = (
+    "input", "iteration_boundary", "host_sync", "host_late", "communication", "launch_latency",
+)  # fmt: skip
 TRUTH_FILE, FACTS_FILE = "truth.parquet", "truth.json"
 
 
@@ -36,8 +38,8 @@ def write_truth(
     dur_ns on the true clock; useful_flops, performed_flops, theoretical_ns; the factors
     instruction, utilisation, overlap, frequency and noise, of which ``dur_ns = theoretical_ns *
     instruction / utilisation * overlap * frequency * noise`` for compute kernels, to a
-    nanosecond; overlap_ns; prep_ns, call_ns, idle_ns and its parts by cause, and the largest
-    cause.
+    nanosecond; overlap_ns; prep_ns, call_ns, idle_ns and its parts by cause
+    (``idle_input_ns`` and so on, see ``CAUSES``), and ``idle_cause``, the largest.
     """
     same = _of_script(script, work)
     parts = [_of_rank(script, work, times, process, first_iteration) for process in processes]
@@ -87,7 +89,7 @@ def _of_rank(
     columns = {
         "rank": np.full(len(start), r, np.int32),
         "stream": np.array(process.streams)[stream],
-        "correlation_id": 1 + number * (launches + 1) + np.tile(np.arange(launches), iterations),
+        "correlation_id": 1 + number * script.calls + np.tile(np.arange(launches), iterations),
         "iteration": (first_iteration + number).astype(np.int32),
         "start_ns": start,
         "dur_ns": end - start,
@@ -138,15 +140,38 @@ def _idle(
     first = np.zeros(len(start), bool)
     first[order] = np.concatenate([[True], np.diff(number[order]) != 0])
     loading = _loading(script, times, rank, number, (begin, begin + prep))
+    late = prep - loading
+    waiting = _waiting(script, times, rank, (begin, start, launch))
+    synced = _after_sync(script, times, rank) & ~first
     return {
         "idle_ns": idle,
         "prep_ns": prep,
         "call_ns": idle - prep,
         "idle_input_ns": loading,
-        "idle_iteration_boundary_ns": np.where(first, prep - loading, 0),
-        "idle_host_late_ns": np.where(first, 0, prep - loading),
-        "idle_launch_latency_ns": idle - prep,
+        "idle_iteration_boundary_ns": np.where(first, late, 0),
+        "idle_host_sync_ns": np.where(synced, late, 0),
+        "idle_host_late_ns": np.where(first | synced, 0, late),
+        "idle_communication_ns": waiting,
+        "idle_launch_latency_ns": idle - prep - waiting,
     }
+
+
+def _after_sync(script: Script, times: Times, rank: int) -> Mask:
+    """Mark the first launch after each wait of the host in the midst of an iteration."""
+    number = [stall.kind for stall in script.stalls].index("host_sync")
+    found = np.zeros(times.start.shape[:2], bool)
+    found[:, script.stalls[number].before] = times.stalls[:, number, rank] > 0
+    return found.ravel()
+
+
+def _waiting(script: Script, times: Times, rank: int, kernels: tuple[Ints, Ints, Ints]) -> Ints:
+    """Return how long each kernel idled although the collective that it waits for had ended."""
+    begin, start, launch = kernels
+    after = np.array([one.after for one in script.launches])
+    ended = np.where(after >= 0, times.end[:, np.maximum(after, 0), rank], -1).ravel()
+    queued = (ended == begin) & (launch <= begin)
+    waiting: Ints = np.where(queued, np.maximum(start - times.latency_ns - begin, 0), 0)
+    return waiting
 
 
 def _loading(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LATENCY_NS = 5_000
 """From the start of a launch call to the earliest start of the kernel."""
 
-USUAL_NS = {"input": 150_000, "iteration_boundary": 80_000, "host_late": 0}
+USUAL_NS = {"input": 150_000, "iteration_boundary": 80_000, "host_sync": 0, "host_late": 0}
 """What each stall costs without injections."""
 
 AFTER_SYNC_NS = 10_000
@@ -43,6 +43,8 @@ class Times:
         Start of the launch call; start and end of the kernel.
     alone_ns : float array
         Time of each compute kernel without communication beside it.
+    latency_ns : int
+        How long after it could every compute kernel starts.
     """
 
     begin: Ints
@@ -51,6 +53,7 @@ class Times:
     start: Ints
     end: Ints
     alone_ns: Floats
+    latency_ns: int
 
 
 @dataclass
@@ -84,6 +87,7 @@ def schedule(script: Script, work: Durations, place: Place, injected: Injections
         start=np.zeros(shape, np.int64),
         end=np.zeros(shape, np.int64),
         alone_ns=work.alone_ns(),
+        latency_ns=injected.delay("launch_latency"),
     )
     gpu = _Gpu([np.zeros(ranks, np.int64), np.zeros(ranks, np.int64)])
     host = np.full(ranks, BEGIN_NS, np.int64)
@@ -98,7 +102,7 @@ def _iteration(
 ) -> Ints:
     """Run one iteration and return when the host of each rank has ended it."""
     place, injected = setting
-    contention = injected.overlap_contention or CONDITIONS[place.version].contention
+    usual = CONDITIONS[place.version].contention
     late = _lateness(injected, place.ranks)
     launch, start, end = times.launch[iteration], times.start[iteration], times.end[iteration]
     host: Ints = times.begin[iteration].copy()
@@ -115,7 +119,10 @@ def _iteration(
             end[k] = start[k].max() + round(float(alone[0]))
             gpu.pending.append((start[k], end[k]))
         else:
-            start[k] = ready if one.after < 0 else np.maximum(ready, end[one.after])
+            if one.after >= 0:
+                ready = np.maximum(ready, end[one.after] + injected.delay("communication"))
+            start[k] = ready + times.latency_ns
+            contention = injected.contention(one.label.op, usual)
             end[k] = start[k] + _stretched(start[k], alone, gpu, contention)
         gpu.free[one.stream] = end[k]
     for number, stall in _due(script, len(script.launches)):
@@ -141,8 +148,8 @@ def _held(stall: Stall, at: Ints, gpu: _Gpu, injected: Injections) -> Ints:
     until_idle: Ints = np.maximum(gpu.idle_from() - at, 0)
     if stall.kind == "sync":
         return until_idle + AFTER_SYNC_NS
-    extra = injected.launch_delay_ns.get(stall.kind, 0)
-    if stall.kind == "host_late" and extra:
+    extra = injected.delay(stall.kind)
+    if stall.kind in ("host_late", "host_sync") and extra:
         return until_idle + extra
     return np.full(len(at), USUAL_NS[stall.kind] + extra, np.int64)
 
