@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from chopper_jupyter.core import run_folder
 from chopper_jupyter.core.align.counter_rows import averaged, counter_rows
 from chopper_jupyter.core.align.match import match
-from chopper_jupyter.core.align.match_rates import rates, refuse_poor
+from chopper_jupyter.core.align.match_rates import PASS, rates, refuse_poor
 from chopper_jupyter.core.align.telemetry_rows import refuse_elsewhere, telemetry_rows
 from chopper_jupyter.core.errors import AlignmentError, TraceFormatError
 from chopper_jupyter.core.importers.telemetry import read_telemetry
@@ -126,7 +126,7 @@ def with_counters(
     tables, notes = [trace.counters], []
     counted: dict[str, Mapping[str, float]] = dict(trace.quality.counted)
     skipped, repairs = Counter(trace.quality.skipped), Counter(trace.quality.repairs)
-    passes = _next_pass(trace.counters)
+    passes = _next_pass(trace)
     for one in runs:
         run = _numbered_from(one, passes)
         passes = max(passes, int(pc.max(run.counted["pass"]).as_py() or 0) + 1)
@@ -140,9 +140,9 @@ def with_counters(
         }
         counted |= {**record, OPS: {**counted.get(OPS, {}), **lowest}}
         tables.append(counter_rows(kernels, run, matches))
-        notes += [*matches.notes, *_coverage(trace, matches.devices, found.iterations)]
-        skipped.update(run.skipped)
-        repairs.update(run.repairs)
+        notes += [*run.notes, *matches.notes, *_coverage(trace, matches.devices, found.iterations)]
+        skipped.update(_prefixed(run_folder.COUNTERS_DIR, run.skipped))
+        repairs.update(_prefixed(run_folder.COUNTERS_DIR, run.repairs))
     table, agreement = averaged(tables)
     if trace.unfiltered is not None:
         table = table.filter(
@@ -158,9 +158,15 @@ def with_counters(
     return altered(trace, counters=table, quality=quality)
 
 
-def _next_pass(counters: pa.Table) -> int:
-    last = pc.max(counters["pass"]).as_py()
-    return 0 if last is None else int(last) + 1
+def _next_pass(trace: Trace) -> int:
+    """Return the first number that no pass has; means stand on the row of their first pass."""
+    numbers = [int(name.removeprefix(PASS)) for name in trace.quality.counted if name != OPS]
+    last = pc.max(trace.counters["pass"]).as_py()
+    return max([*numbers, -1 if last is None else int(last)]) + 1
+
+
+def _prefixed(what: str, counts: Mapping[str, int]) -> Counter[str]:
+    return Counter({f"{what}: {name}": count for name, count in counts.items()})
 
 
 def _numbered_from(run: CounterRun, first: int) -> CounterRun:
@@ -216,7 +222,7 @@ def add_telemetry(
     Raises
     ------
     AlignmentError
-        If all samples lie before or after the trace.
+        If all samples lie more than ten seconds before or after the trace.
     TraceFormatError
         If nothing readable is found.
     FileNotFoundError
@@ -229,12 +235,16 @@ def add_telemetry(
     run = read_telemetry(source, timezone=timezone, host=host)
     placed = telemetry_rows(run.table, trace.gpus, trace.info.origin_ns)
     refuse_elsewhere(placed.table, *_window(trace))
-    skipped = Counter(trace.quality.skipped) + Counter(run.skipped) + Counter(placed.skipped)
+    skipped = Counter(trace.quality.skipped)
+    repairs = Counter(trace.quality.repairs)
+    for counts in (run.skipped, placed.skipped):
+        skipped.update(_prefixed(run_folder.TELEMETRY_DIR, counts))
+    repairs.update(_prefixed(run_folder.TELEMETRY_DIR, run.repairs))
     notes = (*trace.quality.notes, *run.notes, *placed.notes)
     quality = replace(
         trace.quality,
         skipped=dict(skipped),
-        repairs=dict(Counter(trace.quality.repairs) + Counter(run.repairs)),
+        repairs=dict(repairs),
         notes=tuple(dict.fromkeys(notes)),
     )
     table = pa.concat_tables([trace.telemetry, placed.table]).unify_dictionaries()

@@ -27,6 +27,9 @@ FAILED = "could not be read and is missing"
 UNUSED = "{} of the run that could not be used"
 """Name of this repair: counters or telemetry that do not fit the trace."""
 
+BESIDE = ("counters", "telemetry")
+"""What is recorded beside a trace; names of its repairs begin with it."""
+
 FAR_APART_NS = 10**9
 """Clocks that differ by more than this are worth a warning, though they were aligned."""
 
@@ -67,9 +70,11 @@ def _failed(trace: Trace) -> str:
 
 
 def _damaged(trace: Trace) -> str:
-    repairs = trace.quality.repairs
+    beside = tuple(f"{what}: " for what in BESIDE)
+    repairs = {w: n for w, n in trace.quality.repairs.items() if not w.startswith(beside)}
+    skipped = {w: n for w, n in trace.quality.skipped.items() if not w.startswith(beside)}
     lost = sum(n for what, n in repairs.items() if "cut short" in what or "left out" in what)
-    unusable = sum(n for what, n in trace.quality.skipped.items() if "usable" in what)
+    unusable = sum(n for what, n in skipped.items() if "usable" in what)
     total = trace.quality.events_read + lost
     if not lost and not (total and unusable / total > MAX_LOST_SHARE):
         return ""
@@ -78,7 +83,7 @@ def _damaged(trace: Trace) -> str:
 
 
 def _unused(trace: Trace) -> str:
-    kinds = {UNUSED.format(what) for what in ("counters", "telemetry")}
+    kinds = {UNUSED.format(what) for what in BESIDE}
     told = [note for note in trace.quality.notes if " of the run could not be used: " in note]
     return "; ".join(told) if kinds & set(trace.quality.repairs) else ""
 

@@ -24,6 +24,9 @@ Mask = npt.NDArray[np.bool_]
 COVERED = 0.5
 """A pass covers an iteration if at least this share of its kernel time is matched."""
 
+PASS = "pass "
+"""How the keys of rates by pass begin."""
+
 LONGEST_NAME = 120
 
 
@@ -49,7 +52,7 @@ class Rates:
         """Return the rates by pass and gpu, and by op, as plain data."""
         by_pass: defaultdict[str, dict[str, float]] = defaultdict(dict)
         for device, rate in zip(matches.devices, self.device, strict=True):
-            by_pass[f"pass {device.number}"][f"gpu {device.gpu}"] = rate
+            by_pass[f"{PASS}{device.number}"][f"gpu {device.gpu}"] = rate
         return {**by_pass, "op": self.op}
 
 
@@ -61,6 +64,7 @@ def rates(kernels: pa.Table, matches: Matches, counted: pa.Table) -> Rates:
     dur = np.asarray(kernels["dur_ns"].to_numpy(), np.float64)
     iteration = np.asarray(pc.fill_null(kernels["iteration"], -1).to_numpy(), np.int64)
     op, words = codes(kernels["op"])
+    op = np.where(op < 0, len(words), op)
     passes = np.asarray(counted["pass"].to_numpy(), np.int64)[matches.counted]
     found, iterations = [], []
     there, wanted = np.zeros(len(words) + 1), np.zeros(len(words) + 1)

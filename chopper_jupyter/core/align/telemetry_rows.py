@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 
+FAR_NS = 10 * 10**9
+"""Samples further than this from all kernels are of another run; nearer ones are kept, for a
+short recording may lie between two samples."""
+
 STRANGE_GPU = "samples of GPUs that are not part of the trace"
 STRANGE_HOST = "samples of hosts that are not part of the trace"
 BY_ORDER = (
@@ -89,7 +93,7 @@ def telemetry_rows(samples: pa.Table, gpus: pa.Table, origin_ns: int) -> Placed:
 
 
 def refuse_elsewhere(table: pa.Table, first_ns: int, last_ns: int) -> None:
-    """Raise if all samples lie outside of the time of a trace.
+    """Raise if all samples lie far outside of the time of a trace.
 
     Raises
     ------
@@ -99,7 +103,7 @@ def refuse_elsewhere(table: pa.Table, first_ns: int, last_ns: int) -> None:
     if not table.num_rows or first_ns >= last_ns:
         return
     time = table["time_ns"].to_numpy()
-    before, after = int(time.max()) < first_ns, int(time.min()) > last_ns
+    before, after = int(time.max()) < first_ns - FAR_NS, int(time.min()) > last_ns + FAR_NS
     if before or after:
         away = first_ns - int(time.max()) if before else int(time.min()) - last_ns
         msg = (
