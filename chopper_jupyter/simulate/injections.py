@@ -74,10 +74,9 @@ class Injections:
         for key, share in [*self.matrix_utilisation.items(), *self.clock_loss.items()]:
             _require(0 < share <= 1, f"the factor of {key!r}", share, "in (0, 1]")
         contention = self.overlap_contention
-        by_op = contention if isinstance(contention, Mapping) else {"all ops": contention}
-        for op, factor in by_op.items():
-            what = f"overlap_contention of {op}"
-            _require(factor is None or factor >= 1, what, factor, "at least 1")
+        by_op = contention if isinstance(contention, Mapping) else {"all ops": contention or 1.0}
+        for op, slower in by_op.items():
+            _require(slower >= 1, f"overlap_contention of {op}", slower, "at least 1")
         late = self.straggler[1] if self.straggler else 0
         _require(late >= 0, "the delay of the straggler", late, "at least 0")
         _require(

@@ -17,7 +17,8 @@ from chopper_jupyter.simulate.iteration.kernel_catalog import Catalog
 from chopper_jupyter.simulate.iteration.training_step import training_step
 from chopper_jupyter.simulate.model_shape import ModelShape
 from chopper_jupyter.simulate.output import ncu_csv
-from chopper_jupyter.simulate.output.counter_passes import Replay, counted, write_counters
+from chopper_jupyter.simulate.output.counter_passes import Replay, Told, counted, write_counters
+from chopper_jupyter.simulate.output.counter_truth import write_counter_truth
 from chopper_jupyter.simulate.output.event_text import Process, stream_numbers
 from chopper_jupyter.simulate.output.kineto import BASE_NS, about_rank, rank_times, write_trace
 from chopper_jupyter.simulate.output.telemetry import write_telemetry
@@ -194,12 +195,13 @@ def _write(folder: Path, run: Simulation, seed: int) -> None:
                     process, about, run.warmup)  # fmt: skip
     write_telemetry(folder, run, seed)
     write_truth(folder, run.script, run.work, run.times, run.processes, run.warmup)
-    _write_counters(folder, run, seed)
-    (folder / FACTS_FILE).write_text(json.dumps(_facts(run, seed), indent=1), encoding="utf-8")
+    changed = write_counter_truth(folder, run, _write_counters(folder, run, seed))
+    facts = {**_facts(run, seed), "kernels_changed": changed}
+    (folder / FACTS_FILE).write_text(json.dumps(facts, indent=1), encoding="utf-8")
     write_run(folder, _description(run))
 
 
-def _write_counters(folder: Path, run: Simulation, seed: int) -> None:
+def _write_counters(folder: Path, run: Simulation, seed: int) -> list[Told]:
     """Write the counter runs; they have randomness of their own, so the timed run stays."""
     ranks = range(run.place.ranks)
     replay = Replay(
@@ -211,11 +213,10 @@ def _write_counters(folder: Path, run: Simulation, seed: int) -> None:
     rng = np.random.default_rng([seed, 1])
     hardware, injected = run.place.hardware, run.injected
     if hardware.amd:
-        write_counters(folder, kernels, hardware, replay, injected, rng)
-    else:
-        ncu_csv.write_counters(
-            folder, run.script.launches, kernels, hardware, replay, injected, rng
-        )
+        return write_counters(folder, kernels, hardware, replay, injected, rng)
+    return ncu_csv.write_counters(
+        folder, run.script.launches, kernels, hardware, replay, injected, rng
+    )
 
 
 def _facts(run: Simulation, seed: int) -> dict[str, Any]:

@@ -152,8 +152,9 @@ def write_counters(
     replay: Replay,
     injected: Injections,
     rng: np.random.Generator,
-) -> None:
-    """Write the counter files of all passes and ranks."""
+) -> list[Told]:
+    """Write the counter files of all passes and ranks; return what each kernel in them is."""
+    told = []
     for number, counters in enumerate(PASSES):
         for rank, device in replay.devices.items():
             place = pass_folder(folder, TOOL, number) / replay.hosts[rank]
@@ -167,6 +168,27 @@ def write_counters(
             table = _columns(table, pid, CPU_NODES + device, began)
             _save(place / f"{pid}_counter_collection.csv", table)
             _save(place / f"{pid}_agent_info.csv", _agents(hardware, replay, rank))
+            told.append(Told(number, rank, pid, which.dispatch, which.launch))
+    return told
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the kernels of one process of a counter run are.
+
+    Parameters
+    ----------
+    number, rank, pid : int
+        The pass, and the process.
+    dispatch, launch : int64 array
+        As of ``Dispatches``.
+    """
+
+    number: int
+    rank: int
+    pid: int
+    dispatch: Ints
+    launch: Ints
 
 
 @dataclass(frozen=True)
@@ -179,10 +201,14 @@ class Dispatches:
         Place in ``Counted``; -1 for a kernel that the timed run does not have.
     dispatch : int64 array
         Number of the dispatch.
+    launch : int64 array
+        Launch of the same run that it is, counted over all iterations, the warm-up included; -1
+        for kernels of the start-up and added ones.
     """
 
     row: Ints
     dispatch: Ints
+    launch: Ints
 
 
 def dispatches(
@@ -194,18 +220,21 @@ def dispatches(
     row = np.tile(np.arange(count), iterations)
     dispatch = (np.arange(iterations)[:, None] * launches + kernels.number).ravel()
     kept = rng.random(len(row)) >= changes
-    row, dispatch = row[kept], dispatch[kept]
+    row, launch = row[kept], dispatch[kept]
+    dispatch = launch
     again = rng.random(len(row)) < changes
     extra = np.where(rng.random(int(again.sum())) < 0.5, row[again], -1)  # noqa: PLR2004
     at = np.flatnonzero(again) + 1
     row = np.insert(row, at, extra)
     dispatch = np.insert(dispatch, at, dispatch[again])
+    launch = np.insert(launch, at, -1)
     start_up = np.full(START_UP_KERNELS, -1)
     row = np.concatenate([start_up, row])
     dispatch = np.concatenate([np.arange(START_UP_KERNELS), START_UP_KERNELS + dispatch])
     # What was inserted shifts the numbers of all that follows.
     shift = np.cumsum(np.concatenate([[0], (np.diff(dispatch) == 0).astype(np.int64)]))
-    return Dispatches(row, 1 + dispatch + shift)
+    launch = np.concatenate([start_up, launch])
+    return Dispatches(row, 1 + dispatch + shift, launch)
 
 
 def _table(

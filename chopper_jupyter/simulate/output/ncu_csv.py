@@ -20,6 +20,7 @@ from chopper_jupyter.simulate.output.counter_passes import (
     PID_STEP,
     Counted,
     Replay,
+    Told,
     dispatches,
 )
 
@@ -63,8 +64,8 @@ def write_counters(
     replay: Replay,
     injected: Injections,
     rng: np.random.Generator,
-) -> None:
-    """Write one table per host.
+) -> list[Told]:
+    """Write one table per host, and return what each kernel in them is.
 
     Parameters
     ----------
@@ -80,19 +81,24 @@ def write_counters(
         For noise, and for what is lost and added.
     """
     works = [launches[i].work for i in kernels.number.tolist()]
+    told: list[Told] = []
     for host in dict.fromkeys(replay.hosts.values()):
         place = pass_folder(folder, TOOL, 0) / host
         place.mkdir(parents=True, exist_ok=True)
-        tables = []
+        tables: list[pa.Table] = []
         for rank in (r for r, name in replay.hosts.items() if name == host):
-            which = dispatches(kernels, replay.iterations, injected.counter_changes, rng).row
+            ran = dispatches(kernels, replay.iterations, injected.counter_changes, rng)
             copy = np.array([*(work.kind == "memcpy" for work in works), False])
-            which = which[~copy[which]]
+            seen = ~copy[ran.row]
+            which = ran.row[seen]
             noise = np.exp(rng.normal(0, injected.noise, len(which)))
             counted = _metrics(works, kernels, hardware, which, noise)
             process = (FIRST_PID + PID_STEP * rank, replay.devices[rank], host)
+            number = sum(table.num_rows for table in tables) + np.arange(len(which))
+            told.append(Told(0, rank, process[0], number, ran.launch[seen]))
             tables.append(pa.table({**_identity(works, which, process), **counted}))
         _save(place / FILE, pa.concat_tables(tables))
+    return told
 
 
 def _identity(works: Sequence[Work], which: Ints, process: tuple[int, int, str]) -> dict[str, Ints]:
