@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from chopper_jupyter.core import run_folder
 from chopper_jupyter.core.align.counter_rows import averaged, counter_rows
 from chopper_jupyter.core.align.match import match
-from chopper_jupyter.core.align.match_rates import PASS, rates, refuse_poor
+from chopper_jupyter.core.align.match_rates import PASSES_KEY, rates, refuse_poor
 from chopper_jupyter.core.align.telemetry_rows import refuse_elsewhere, telemetry_rows
 from chopper_jupyter.core.errors import AlignmentError, TraceFormatError
 from chopper_jupyter.core.importers.telemetry import read_telemetry
@@ -160,7 +160,7 @@ def with_counters(
 
 def _next_pass(trace: Trace) -> int:
     """Return the first number that no pass has; means stand on the row of their first pass."""
-    numbers = [int(name.removeprefix(PASS)) for name in trace.quality.counted if name != OPS]
+    numbers = [int(name.removeprefix(PASSES_KEY)) for name in trace.quality.counted if name != OPS]
     last = pc.max(trace.counters["pass"]).as_py()
     return max([*numbers, -1 if last is None else int(last)]) + 1
 

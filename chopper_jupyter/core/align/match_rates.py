@@ -24,7 +24,7 @@ Mask = npt.NDArray[np.bool_]
 COVERED = 0.5
 """A pass covers an iteration if at least this share of its kernel time is matched."""
 
-PASS = "pass "
+PASSES_KEY = "pass "
 """How the keys of rates by pass begin."""
 
 LONGEST_NAME = 120
@@ -52,7 +52,7 @@ class Rates:
         """Return the rates by pass and gpu, and by op, as plain data."""
         by_pass: defaultdict[str, dict[str, float]] = defaultdict(dict)
         for device, rate in zip(matches.devices, self.device, strict=True):
-            by_pass[f"{PASS}{device.number}"][f"gpu {device.gpu}"] = rate
+            by_pass[f"{PASSES_KEY}{device.number}"][f"gpu {device.gpu}"] = rate
         return {**by_pass, "op": self.op}
 
 

@@ -246,7 +246,9 @@ def _from_the_end(a: Ints, b: Ints) -> Pairs:
         ends = ([last_a - rows], [last_a], [last_b - columns], [last_b])
         piece = Stretches(*(np.array(end, np.int64) for end in ends))
         slack = slack_of(*piece.sizes)
-        i, j = aligned(a, b, piece, slack, free_start=True, free_end=len(own) == 1)
+        i, j = aligned(a, b, piece, slack, free_start=True)
+        if len(own) == 1 and len(i) < POOR * min(rows, columns):  # the ends are not the same
+            i, j = aligned(a, b, piece, slack, free_start=True, free_end=True)
         if not len(i):
             break
         own.append(i)
