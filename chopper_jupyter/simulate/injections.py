@@ -73,8 +73,8 @@ class Injections:
             _require(factor >= 1, f"padding[{op!r}]", factor, "at least 1")
         for key, share in [*self.matrix_utilisation.items(), *self.clock_loss.items()]:
             _require(0 < share <= 1, f"the factor of {key!r}", share, "in (0, 1]")
-        contention = self.overlap_contention
-        by_op = contention if isinstance(contention, Mapping) else {"all ops": contention or 1.0}
+        contention = 1.0 if self.overlap_contention is None else self.overlap_contention
+        by_op = contention if isinstance(contention, Mapping) else {"all ops": contention}
         for op, slower in by_op.items():
             _require(slower >= 1, f"overlap_contention of {op}", slower, "at least 1")
         late = self.straggler[1] if self.straggler else 0

@@ -118,6 +118,8 @@ def test_version_1_has_lower_clocks_and_fewer_copies():
         {"matrix_utilisation": {"lm_head": 0.0}},
         {"clock_loss": {0: 1.2}},
         {"overlap_contention": 0.5},
+        {"overlap_contention": 0.0},
+        {"overlap_contention": {"lm_head": 0.5}},
         {"launch_delay_ns": {"input": -1}},
         {"straggler": (0, -5)},
         {"noise": 1.5},
