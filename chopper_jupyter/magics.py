@@ -268,7 +268,8 @@ def _show_as_written(cell: FrameType, line: str) -> None:
 def _start(shell: InteractiveShell, line: str) -> tuple[Namespace, Recording]:
     """Parse the arguments and start; what the user can mend is shown as one line."""
     __tracebackhide__ = True
-    from chopper_jupyter.collect.profile import ProfileOptions, Recording  # noqa: PLC0415
+    from chopper_jupyter.collect.options import ProfileOptions  # noqa: PLC0415
+    from chopper_jupyter.collect.profile import Recording  # noqa: PLC0415
 
     arguments = parse_argstring(MAGIC, line)
     if arguments.output is not None and not arguments.output.isidentifier():

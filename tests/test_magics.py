@@ -332,7 +332,7 @@ def test_a_full_disk_is_said_and_the_cell_goes_well(shell, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("chopper_jupyter.collect.profile.write_rank_trace", full)
+    monkeypatch.setattr("chopper_jupyter.collect.session.write_rank_trace", full)
     for end in ("losses", "1/0"):
         found = run(shell, f"%%chopper_profile\n{TRAIN}{end}")
         assert len(found["losses"]) == 9

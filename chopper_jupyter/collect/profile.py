@@ -2,55 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from contextlib import suppress
-from dataclasses import dataclass
+import uuid
+from contextlib import ExitStack, suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
-from chopper_jupyter.collect.annotate import Switch
-from chopper_jupyter.collect.rank_trace import write_rank_trace
+from chopper_jupyter.collect.joined import Joined, join, joined
+from chopper_jupyter.collect.launches import launching
+from chopper_jupyter.collect.options import ProfileOptions
 from chopper_jupyter.collect.run_writer import (
-    describe_process,
+    describe_machine,
+    describe_torch,
     make_run_folder,
-    process_rank,
-    save_run,
+    rank_of_many,
     shown_path,
 )
-from chopper_jupyter.collect.segment import SegmentOptions, profiler_running
-from chopper_jupyter.collect.tape import Tape
+from chopper_jupyter.collect.segment import profiler_running
+from chopper_jupyter.collect.session import Session
 from chopper_jupyter.collect.telemetry import Sampler, start_sampler
-from chopper_jupyter.collect.window import Window
+from chopper_jupyter.collect.ticket import Ticket, announced
+from chopper_jupyter.core import run_folder
 from chopper_jupyter.core.errors import CollectError
-from chopper_jupyter.core.run_folder import rank_file
 
 if TYPE_CHECKING:
-    import os
     from pathlib import Path
     from types import TracebackType
 
     from chopper_jupyter.core.trace import Trace
-
-
-@dataclass(frozen=True)
-class ProfileOptions:
-    """What to record; see ``profile`` for the meaning of each."""
-
-    warmup: int = 2
-    iterations: int = 5
-    tokens: int | None = None
-    shapes: bool = True
-    stacks: bool = False
-    telemetry: bool = True
-
-    def __post_init__(self) -> None:
-        if self.warmup < 0 or self.iterations < 1:
-            msg = f"warmup={self.warmup}, iterations={self.iterations}: at least 0 and 1 are needed"
-            raise ValueError(msg)
-        if self.tokens is not None and self.tokens < 1:
-            msg = f"tokens={self.tokens}: give the tokens of one iteration over all ranks"
-            raise ValueError(msg)
 
 
 def profile(
@@ -68,6 +49,10 @@ def profile(
     Recording begins at the first call of a module and ends after ``warmup + iterations``
     iterations; the block then runs on at full speed. Nothing in the loop needs to change:
     iterations are told apart by the optimizer's steps.
+
+    Processes that the block starts (``torch.multiprocessing``, ``torchrun``, ``subprocess``) and
+    that train write their ranks into the same folder. In such a process the block joins the
+    recording that is under way; ``run_dir`` and the options are then those of that recording.
 
     Parameters
     ----------
@@ -154,45 +139,54 @@ class Recording:
         self.size_bytes = 0
         self.cell_source: str | None = None
         self._options, self._wanted_dir, self._label = options, run_dir, label
-        self._ended_well = True
-        self._saved = False
+        self._host: Joined | None = None
         self._sampler = Sampler(None, None)
+        self._around = ExitStack()
+        self._open, self._has_status = True, False
+        self._remarks: list[str] = []
 
     def __enter__(self) -> Recording:
-        if hasattr(self, "_window"):
+        if hasattr(self, "run_dir"):
             msg = f"this recording is already in {shown_path(self.run_dir)}; call profile() again"
             raise CollectError(msg)
+        if Recording._active is None:
+            join()
+            self._host = joined()
+            if self._host is not None:
+                self.run_dir = self._host.ticket.run_dir
+                self._host.session.window.restart()
+                return self
         self._activate()
         try:
-            self._open()
+            self._start()
         except (OSError, RuntimeError) as error:
+            self._around.close()
             Recording._active = None
             if isinstance(error, CollectError):
                 raise
             msg = f"recording could not start: {error}"
             raise CollectError(msg) from error
         except BaseException:
+            self._around.close()
             Recording._active = None
             raise
         return self
 
-    def _open(self) -> None:
+    def _start(self) -> None:
         self.run_dir = make_run_folder(self._wanted_dir, self._label)
-        self._process = describe_process()
-        switch = Switch()
-        options = SegmentOptions(self._options.shapes, self._options.stacks)
-        self._tape = Tape(self.run_dir, options, switch)
-        limit = self._options.warmup + self._options.iterations
-        self._window = Window(self._tape, switch, limit, self._save)
-        self._write_run("missing")
+        self._facts = describe_machine() | describe_torch()
+        self._own_stem = run_folder.process_stem(time.time_ns(), os.getpid())
+        self._session = Session(self.run_dir, self._options, self._stem, self._saved)
+        self.ticket = Ticket(self.run_dir, uuid.uuid4().hex, self._facts["host"], self._options)
+        self._write()
         if self._options.telemetry:
-            host, kind = self._process["host"], self._process["device_kind"]
+            host, kind = self._facts["host"], self._facts["device_kind"]
             self._sampler = start_sampler(self.run_dir, host, expect_gpu=kind == "gpu")
-        try:
-            self._window.open()
-        except BaseException:
-            self._sampler.stop()
-            raise
+            self._around.callback(self._sampler.stop)
+        if rank_of_many() is None:  # ranks that record by themselves start none
+            self._around.enter_context(announced(self.ticket))
+            self._around.enter_context(launching(self.ticket, self._session.window.paused))
+        self._session.window.open()
 
     def _activate(self) -> None:
         with Recording._activating:
@@ -212,27 +206,32 @@ class Recording:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._ended_well = error is None
+        if self._host is not None:
+            self._host.finish(well=error is None)
+            self._count()
+            return
         try:
-            self._window.finish()
+            self._session.finish(well=error is None)
         finally:
             Recording._active = None
-            self._sampler.stop()
-        if self.failure is not None:
-            self._give_up()
-            if error is None:
-                msg = f"the recording in {shown_path(self.run_dir)} is lost: {self.failure}"
-                raise CollectError(msg) from self.failure
-            return
-        with suppress(OSError):  # run.json is there; new is only the pace after the window
-            self._write_run(self._state())
+            self._around.close()
+        self._open = False
+        with suppress(OSError):  # run.json is there; new are the pace after the window, other ranks
+            self._conclude()
+        if self.failure is not None and error is None:
+            msg = f"the recording in {shown_path(self.run_dir)} is lost: {self.failure}"
+            raise CollectError(msg) from self.failure
 
-    def _give_up(self) -> None:
-        """Leave a folder that says that nothing is in it, if it can still be written."""
-        with suppress(OSError):
-            for stretch in self._tape.stretches:
-                stretch.raw.unlink(missing_ok=True)
-            self._write_run("missing")
+    @classmethod
+    def leave_to_parent(cls) -> None:
+        """Leave what is recorded to the process from which this one was forked, and join it."""
+        active, cls._active = cls._active, None
+        if active is None or not hasattr(active, "_session"):
+            return
+        with suppress(Exception):  # whatever runs in the fork must run
+            active._around.pop_all()  # noqa: SLF001  of this class
+            active._session.window.abandon()  # noqa: SLF001
+            join(active.ticket)
 
     @cached_property
     def trace(self) -> Trace:
@@ -244,62 +243,101 @@ class Recording:
     @property
     def failure(self) -> Exception | None:
         """What made the recording fail, if anything did."""
-        return self._window.failure
+        return (self._host.session if self._host is not None else self._session).failure
 
-    def _save(self) -> None:
-        """Write the rank files; called when the window closes, on the training thread."""
-        begun = time.perf_counter()
-        self._sampler.stop()
-        self.recorded_iterations = self._tape.recorded(whole=self._ended_well)
-        rank, _ = process_rank()
-        size = 0
-        numbers = self._tape.iteration_numbers()
-        for segment, (stretch, marks) in enumerate(zip(self._tape.stretches, numbers, strict=True)):
-            target = rank_file(self.run_dir, rank, segment)
-            size += write_rank_trace(stretch.raw, target, marks)
-        self.size_bytes = size
-        self._tape.cost.bytes_written = size
-        self._tape.cost.export_s += time.perf_counter() - begun
-        self._saved = True
-        self._write_run(self._state())
+    def _stem(self) -> str:
+        """Return how this process's files are named: by its rank, if it has one among many.
 
-    def _state(self) -> str:
-        return "complete" if self._window.complete or self._ended_well else "partial"
+        Else its number depends on what other processes record, which is known at the end.
+        """
+        known = rank_of_many()
+        return run_folder.rank_stem(known[0]) if known is not None else self._own_stem
 
-    def _write_run(self, state: str) -> None:
-        o = self._options
-        facts: dict[str, Any] = {
-            "options": {
-                "warmup": o.warmup,
-                "iterations": o.iterations,
-                "tokens": o.tokens,
-                "shapes": o.shapes,
-                "stacks": o.stacks,
-                "telemetry": o.telemetry,
-                "memory": False,
-            },
+    def _saved(self) -> None:
+        if rank_of_many() is not None or not self._started_others():
+            self._sampler.stop()  # else it goes on for the others
+        self._write()
+        self._count()
+
+    def _started_others(self) -> bool:
+        return bool(set(run_folder.process_numbers(self.run_dir)) - {self._stem()})
+
+    def _conclude(self) -> None:
+        """Settle this process's place among those it started, and describe the run."""
+        if self._started_others() and rank_of_many() is None:
+            if self._session.window.trained and self._session.files:
+                self._write_status(self._own_stem, None)
+            else:
+                for path in self._session.files:
+                    path.unlink()
+                self._session.files.clear()
+                self._remarks.append(ONLY_STARTED)
+        elif self._stem() == self._own_stem:
+            for segment, path in enumerate(self._session.files):
+                path.replace(run_folder.rank_file(self.run_dir, 0, segment))
+        self._write()
+        self._count()
+
+    def _count(self) -> None:
+        session = self._session if self._host is None else self._host.session
+        run = run_folder.read_run(self.run_dir) if self._host is None else {}
+        self.recorded_iterations = run.get("recorded_iterations") or session.recorded_iterations
+        paths = [path for _, _, path in run_folder.rank_files(self.run_dir)]
+        self.size_bytes = sum(path.stat().st_size for path in paths)
+
+    def _write(self) -> None:
+        """Write ``run.json``; where there are several ranks, also what became of this one."""
+        known = rank_of_many()
+        state = self._session.state
+        if known is not None:
+            self._write_status(run_folder.rank_stem(known[0]), known[1])
+            if known[0] and run_folder.is_run_folder(self.run_dir):
+                return
+        run = {
+            **self._facts,
+            **self._session.facts(),
+            "recording": self.ticket.recording,
+            "open": self._open,
+            "options": {**self._options.to_dict(), "memory": False},
             "cell_source": self.cell_source,
-            "profiler_cost": self._tape.cost.to_dict(self._window.pace, o.warmup),
-            "recorded_iterations": self.recorded_iterations,
-            "notes": self.notes() if self._saved else [],
+            "notes": [*([] if self._has_status else self._own_notes()), *self._remarks],
+            "world_size": known[1] if known is not None else 1,
+            "ranks": {str(known[0] if known is not None else 0): state},
         }
-        save_run(self.run_dir, self._process | facts, state)
+        if not self._open:  # what the others said so far; readers hear what they say later
+            run = run_folder.fold(run, run_folder.statuses(self.run_dir))
+        run_folder.write_run(self.run_dir, run)
 
-    def notes(self) -> list[str]:
-        """Return what a reader should know about the recording, as sentences."""
-        o, notes = self._options, []
-        asked = o.warmup + o.iterations
-        if not (self._window.modules_seen or self._window.missed_calls):
-            notes.append("No nn.Module was called; the block was recorded from its beginning.")
-        elif self.recorded_iterations < asked:
-            notes.append(
-                f"{self.recorded_iterations} of {asked} iterations asked for "
-                f"({o.warmup} warm-up) were recorded: the block ended before."
-            )
-        if self._window.interrupted:
-            notes.append(
-                "Another torch profiler ran for a while; what it saw is not in this recording."
-            )
+    def _write_status(self, stem: str, world_size: int | None) -> None:
+        status = {
+            **self._facts,
+            **self._session.facts(),
+            "pid": os.getpid(),
+            "state": self._session.state,
+            "world_size": world_size,
+            "notes": self._own_notes(),
+        }
+        run_folder.write_status(self.run_dir, stem, status)
+        self._has_status = True
+
+    def _own_notes(self) -> list[str]:
+        notes = self._session.notes() if self._session.files else []
         if self._sampler.failure:
             notes.append(f"Telemetry is incomplete: {self._sampler.failure}.")
         return notes
+
+    def notes(self) -> list[str]:
+        """Return what a reader should know about the recording, as sentences."""
+        if self._host is not None:
+            return self._host.session.notes()
+        return list(run_folder.read_run(self.run_dir).get("notes") or ())
+
+
+ONLY_STARTED = (
+    "The process that started the ranks called no nn.Module itself: it is none of the ranks, and "
+    "what it ran is not in the recording."
+)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=Recording.leave_to_parent)

@@ -1,4 +1,4 @@
-"""Make a run folder and write what was recorded into it."""
+"""Make a run folder and describe the machine that records into it. Needs no torch."""
 
 from __future__ import annotations
 
@@ -6,42 +6,48 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import Any
 
 from chopper_jupyter._version import __version__
-from chopper_jupyter.core.errors import CollectError, TraceFormatError
+from chopper_jupyter.core.errors import CollectError
 from chopper_jupyter.core.run_folder import (
     CACHE_DIR,
     COUNTERS_DIR,
+    NOTES_DIR,
     RUN_FILE,
     TELEMETRY_DIR,
     is_run_folder,
-    rank_files,
-    read_run,
-    write_run,
+    rank_stem,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DEFAULT_PARENT = "chopper_runs"
 
-_LOCK_PATIENCE_S = 10.0
+_LEFT_OVER = (".segment_", ".lock", "rank_", "process_")
+"""How the names of files begin that processes of a run write, besides ``run.json``."""
 
 
-def process_rank() -> tuple[int, int]:
-    """Return (rank, world size) of this process, from torch.distributed or the environment."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+def known_rank() -> tuple[int, int] | None:
+    """Return (rank, world size) of this process; None if it is in no distributed job.
+
+    From torch.distributed, else from the environment that launchers make.
+    """
+    torch = sys.modules.get("torch")
+    distributed = getattr(torch, "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
     try:
         return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     except (KeyError, ValueError):
-        return 0, 1
+        return None
+
+
+def rank_of_many() -> tuple[int, int] | None:
+    """Return (rank, world size) if this is one of several ranks."""
+    known = known_rank()
+    return known if known is not None and known[1] > 1 else None
 
 
 def make_run_folder(run_dir: str | os.PathLike[str] | None, label: str) -> Path:
@@ -74,7 +80,7 @@ def shown_path(folder: Path) -> str:
 
 
 def _new_default_folder(label: str) -> Path:
-    if process_rank()[1] > 1:
+    if rank_of_many():
         msg = "give run_dir: all ranks of a run must write to the same folder"
         raise CollectError(msg)
     parent = Path(DEFAULT_PARENT)
@@ -107,39 +113,50 @@ def _empty(folder: Path) -> None:
             )
             raise CollectError(msg)
         return
-    rank, world_size = process_rank()
-    for owner, _, path in rank_files(folder):
-        if owner == rank or world_size == 1:
-            path.unlink()
-    if world_size == 1:
-        (folder / RUN_FILE).unlink()
-        for name in (CACHE_DIR, TELEMETRY_DIR, COUNTERS_DIR):
-            shutil.rmtree(folder / name, ignore_errors=True)
+    known = rank_of_many()
+    if known is not None and known[0]:
+        _remove(folder, rank_stem(known[0]) + ".")
+        return
+    begins = (rank_stem(0) + ".", "process_") if known else (*_LEFT_OVER, RUN_FILE)
+    _remove(folder, *begins)
+    for name in (NOTES_DIR, CACHE_DIR, *(() if known else (TELEMETRY_DIR, COUNTERS_DIR))):
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def _remove(folder: Path, *begins: str) -> None:
+    for path in folder.iterdir():
+        if path.name.startswith(begins):
+            path.unlink(missing_ok=True)
 
 
 def _ours(path: Path) -> bool:
-    return path.name.startswith((".segment_", ".lock", "rank_", RUN_FILE, TELEMETRY_DIR))
+    return path.name.startswith((*_LEFT_OVER, RUN_FILE, NOTES_DIR, TELEMETRY_DIR))
 
 
-def describe_process() -> dict[str, Any]:
-    """Return what ``run.json`` says about this process and machine."""
+def describe_machine() -> dict[str, Any]:
+    """Return what ``run.json`` says about the machine and the code."""
     return {
         "created_ns": time.time_ns(),
         "host": platform.node(),
-        "versions": _versions(),
+        "versions": {"chopper_jupyter": __version__, "python": platform.python_version()},
         "git_commit": _git_commit(),
         "simulated": False,
-        "device_kind": "gpu" if torch.accelerator.is_available() else "cpu",
     }
 
 
-def _versions() -> dict[str, str | None]:
+def describe_torch() -> dict[str, Any]:
+    """Return what it says about torch and its devices; imports torch."""
+    import torch  # noqa: PLC0415  a command that only starts others needs none
+
     return {
-        "chopper_jupyter": __version__,
-        "torch": str(torch.__version__),
-        "python": platform.python_version(),
-        "cuda": torch.version.cuda,
-        "hip": torch.version.hip,
+        "versions": {
+            "chopper_jupyter": __version__,
+            "torch": str(torch.__version__),
+            "python": platform.python_version(),
+            "cuda": torch.version.cuda,
+            "hip": torch.version.hip,
+        },
+        "device_kind": "gpu" if torch.accelerator.is_available() else "cpu",
     }
 
 
@@ -154,43 +171,3 @@ def _git_commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None if done.returncode == 0 else None
-
-
-def save_run(folder: Path, run: dict[str, Any], state: str) -> None:
-    """Write ``run.json`` with this rank's state; what other ranks said about theirs stays."""
-    rank, world_size = process_rank()
-    with _locked(folder) if world_size > 1 else _unlocked():
-        ranks = {str(r): "missing" for r in range(world_size)}
-        before = _readable_run(folder) if world_size > 1 else {}
-        ranks |= before.get("ranks", {}) | {str(rank): state}
-        described = before if rank and before else run
-        write_run(folder, {**described, "world_size": world_size, "ranks": ranks})
-
-
-def _readable_run(folder: Path) -> dict[str, Any]:
-    try:
-        return read_run(folder) if is_run_folder(folder) else {}
-    except TraceFormatError:
-        return {}
-
-
-@contextmanager
-def _unlocked() -> Iterator[None]:
-    yield
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other ranks out; a lock left by one that died is broken after some seconds."""
-    lock = folder / ".lock"
-    deadline = time.monotonic() + _LOCK_PATIENCE_S
-    while time.monotonic() < deadline:
-        try:
-            lock.touch(exist_ok=False)
-            break
-        except FileExistsError:
-            time.sleep(0.02)
-    try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)

@@ -6,6 +6,10 @@ are not part of the window, and a process group made meanwhile gets into the fil
 closes in the call that begins the first iteration too many; from then on modules are called as
 if nothing had ever been here.
 
+A window that waits does not even start the profiler before: it is for processes of which nobody
+knows yet whether they train. There the first call of a module with state, or the first backward,
+asks whether to record.
+
 Only one thread is listened to: the one that opened the window as soon as it calls a module, until
 then the first that does. Others (data-parallel replicas) begin no iterations.
 """
@@ -56,10 +60,17 @@ class Window:
         Iterations to record, warm-up included.
     on_close : callable
         Called once the last segment is on disk.
+    may_begin : callable, optional
+        Makes the window wait; says when training begins whether it is to be recorded.
     """
 
     def __init__(
-        self, tape: Tape, switch: Switch, limit: int, on_close: Callable[[], None]
+        self,
+        tape: Tape,
+        switch: Switch,
+        limit: int,
+        on_close: Callable[[], None],
+        may_begin: Callable[[], bool] | None = None,
     ) -> None:
         self.pace = Pace()
         self.complete = False
@@ -70,6 +81,7 @@ class Window:
         self.modules_seen = self.missed_calls = False
         self._open = self._steps_in_backward = False
         self._step_expected: bool | None = None
+        self._may_begin, self._waiting, self._away = may_begin, may_begin is not None, False
         self._pid = os.getpid()
         self._opener = threading.current_thread()
         self._thread: threading.Thread | None = None
@@ -86,10 +98,46 @@ class Window:
                 )
             )
             self._patches.enter_context(annotated_calls(self._switch, self._root_call))
-            self._tape.begin()
-            self._tape.call(RAW_TENSORS)
+            if not self._waiting:
+                self._tape.begin()
+                self._tape.call(RAW_TENSORS)
             self._switch.watching = self._open = True
             undo.pop_all()
+
+    @property
+    def trained(self) -> bool:
+        """Whether this process called a module with state, ran a backward or a step."""
+        logs = (stretch.log for stretch in self._tape.stretches)
+        return self.modules_seen or any(not isinstance(e, Call) for log in logs for e in log)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the profiler while processes start that must not inherit a running one."""
+        recording = self._open and self._tape.running and os.getpid() == self._pid
+        if recording:
+            with self._guarded():
+                self._tape.end(keep=self.trained)
+        try:
+            yield
+        finally:
+            if recording and self._open and os.getpid() == self._pid:
+                with self._guarded():
+                    self._tape.begin()
+                    if not self.modules_seen:
+                        self._tape.call(RAW_TENSORS)
+
+    def restart(self) -> None:
+        """Record from the next module call on, and forget what was recorded before."""
+        with self._guarded():
+            if self._open and not self._waiting:
+                self._start_anew()
+                self.modules_seen = False
+
+    def abandon(self) -> None:
+        """Leave a recording that belongs to the process from which this one was forked."""
+        self._open = self._switch.watching = self._switch.recording = False
+        self._patches.close()
+        self._hooks.close()
 
     def finish(self) -> None:
         """Stop whatever still records and put everything back where it was."""
@@ -110,6 +158,8 @@ class Window:
         Everything since the step before it belongs to the iteration; the reader knows that.
         """
         with self._guarded():
+            if self._waiting and not self._awake():
+                return
             if self.modules_seen or not self._listening():
                 return
             if self._enough_without_modules(ended=Step):
@@ -141,6 +191,8 @@ class Window:
 
     def _root_call(self, module: nn.Module) -> None:
         with self._guarded():
+            if self._waiting and not (has_state(module) and self._awake(by_module=True)):
+                return
             self._take_over(module)
             if not self._listening():
                 self.missed_calls = self.missed_calls or not self._tape.running
@@ -210,6 +262,18 @@ class Window:
 
     # Opening, closing, making way.
 
+    def _awake(self, *, by_module: bool = False) -> bool:
+        """Begin to record where training begins in a process that waited for it."""
+        if not self._open or self._away or not self._here():
+            return False
+        self._waiting = False
+        if self._may_begin is None or not self._may_begin():
+            self._open = self._switch.watching = False
+            return False
+        self.modules_seen = by_module
+        self._tape.begin()
+        return True
+
     def _start_anew(self) -> None:
         with uninterrupted():
             self._tape.end(keep=False)
@@ -222,13 +286,15 @@ class Window:
         self._close()
 
     def _leave(self) -> None:
+        self._away = True
         with self._guarded():
             self.interrupted = self.interrupted or self._tape.running
             self._tape.end()
 
     def _resume(self) -> None:
+        self._away = False
         with self._guarded():
-            if self._open:
+            if self._open and not self._waiting:
                 self._tape.begin()
 
     def _close(self) -> None:
@@ -238,14 +304,15 @@ class Window:
             if not self.modules_seen:
                 self._drop_false_beginnings()
             self._patches.close()
-            self._on_close()
+            if self._tape.stretches:
+                self._on_close()
 
     def _drop_false_beginnings(self) -> None:
         """Nothing began where the last backward of a loop without modules and steps ended.
 
         Nor anywhere, if only somebody else's profiler saw the loop.
         """
-        log = self._tape.stretches[-1].log
+        log = self._tape.stretches[-1].log if self._tape.stretches else []
         if len(log) > 1 and isinstance(log[-1], Call):
             log.pop()
         if self.missed_calls:

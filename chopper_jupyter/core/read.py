@@ -202,7 +202,8 @@ def _read_run(folder: Path, how: _How) -> Trace:
     if not segments:
         msg = f"{folder} holds {run_folder.RUN_FILE} but no rank files; nothing was recorded"
         raise TraceFormatError(msg)
-    recorded = [folder / run_folder.RUN_FILE, *(p for paths in segments.values() for p in paths)]
+    traces = [path for paths in segments.values() for path in paths]
+    recorded = [*run_folder.description_files(folder), *traces]
     key = run_cache.key_of([*recorded, *attached_files(folder)]) if how.cache else None
     kept = run_cache.opened(folder, key) if key else None
     if kept is not None:

@@ -289,7 +289,7 @@ class TestFolder:
         def full(*_):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("chopper_jupyter.collect.profile.write_rank_trace", full)
+        monkeypatch.setattr("chopper_jupyter.collect.session.write_rank_trace", full)
         with pytest.raises(ZeroDivisionError), profile(tmp_path):
             train(then=lambda turn: 1 / (turn - 2))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
 import models
@@ -43,8 +43,9 @@ class Row(NamedTuple):
 class Teller:
     """Opens truth ranges while a model is trained; the loop sets ``iteration``."""
 
-    def __init__(self, model):
+    def __init__(self, model, *, sharded=False):
         self.model = model
+        self.sharded = sharded  # parameters are made anew: claim what accumulates as it is met
         self.kept = []  # Python objects of autograd nodes, whose identity is the truth
         self.known = set()
         self.iteration = None
@@ -52,7 +53,8 @@ class Teller:
 
     @contextmanager
     def installed(self):
-        with models.listening(self._direct), self._leaves(), self._accumulation():
+        accumulation = nullcontext() if self.sharded else self._accumulation()
+        with models.listening(self._direct), self._leaves(), accumulation:
             yield
 
     def forget(self):
@@ -79,7 +81,7 @@ class Teller:
         for path, module in self.model.named_modules():
             forward = module.forward
             if path and not list(module.children()):
-                module.forward = self._leaf(path, forward)
+                module.forward = self._leaf(path, module, forward)
             elif path.startswith("layers.") and path.count(".") == 1:
                 module.forward = self._block(path, forward)
             else:
@@ -91,8 +93,15 @@ class Teller:
             for module in wrapped:
                 del module.forward
 
-    def _leaf(self, path, forward):
-        return lambda x: self.tell(("forward", *_expected(path)), lambda: forward(x), (x,))
+    def _leaf(self, path, module, forward):
+        place = ("forward", *_expected(path))
+
+        def run(x):
+            # Where parameters are views of something sharded, the view is the sharding's work.
+            views = [p for p in vars(module).values() if isinstance(p, torch.Tensor)]
+            return self.tell(place, lambda: forward(x), (x, *views))
+
+        return run
 
     def _block(self, path, forward):
         def run(*inputs):
@@ -128,7 +137,7 @@ class Teller:
                 continue
             self.known.add(id(node))
             self.kept.append(node)
-            if "AccumulateGrad" in node.name():
+            if "AccumulateGrad" in node.name() and not self.sharded:
                 continue
             self._hook(node, place[1:])
             todo += [following for following, _ in node.next_functions]

@@ -1,0 +1,1 @@
+"""The folder that child processes find at the head of their ``PYTHONPATH``."""
