@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_profile(commands.add_parser("profile", help="record what a command trains"))
     _add_report(commands.add_parser("report", help="write a report of a run as one HTML file"))
     _add_counters(commands.add_parser("counters", help="count hardware events of a run"))
     return parser
@@ -63,6 +64,13 @@ def _report(options: argparse.Namespace) -> int:
     written = report.save(options.output or Path(f"{trace.info.name}.html"))
     sys.stdout.write(f"{written}\n")
     return 0
+
+
+def _add_profile(parser: argparse.ArgumentParser) -> None:
+    from chopper_jupyter.collect import command  # noqa: PLC0415
+
+    command.add_arguments(parser)
+    parser.set_defaults(run=command.run)
 
 
 def _add_counters(parser: argparse.ArgumentParser) -> None:

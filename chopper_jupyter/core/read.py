@@ -200,7 +200,8 @@ def _read_run(folder: Path, how: _How) -> Trace:
     for rank, _, path in run_folder.rank_files(folder):
         segments[rank].append(path)
     if not segments:
-        msg = f"{folder} holds {run_folder.RUN_FILE} but no rank files; nothing was recorded"
+        told = "".join(f"; {note}" for note in run.get("notes") or ())
+        msg = f"{folder} holds {run_folder.RUN_FILE} but no rank files; nothing was recorded{told}"
         raise TraceFormatError(msg)
     traces = [path for paths in segments.values() for path in paths]
     recorded = [*run_folder.description_files(folder), *traces]
