@@ -30,6 +30,9 @@ CHANCE = 6
 """Three deviations of the score of n elements, of which one in twenty lacks its partner, over
 the square root of n: what a wrong repetition may gain by chance."""
 
+LESS_THAN_ONE = 0.4
+"""Part of a repetition that two places which count as equally good may differ by."""
+
 DEAREST = 16
 """Most that leaving out one element costs."""
 
@@ -132,14 +135,17 @@ def _end(last_row: Ints, last_column: Ints, repeats: int) -> tuple[int, int]:
     """Choose where the path ends: the last place whose score is the best but for chance.
 
     What is missing here and there makes one repetition look a little better than another; a
-    place counts as good as the best one within three deviations of that.
+    place counts as good as the best one within three deviations of that, unless it lacks a
+    considerable part of a repetition.
     """
     rows, columns = len(last_column) - 1, len(last_row) - 1
     ends = last_row if last_row.max() >= last_column.max() else last_column
     best = int(ends.max())
-    full = (MATCH + 2 * AGREES) * min(rows, columns)
-    missed = max(0.0, (full - best) / (MATCH + 2 * AGREES + int(_gap(rows, repeats))))
-    tolerance = 3 * (MATCH + 2 * AGREES) * np.sqrt(missed)
+    full = MATCH + 2 * AGREES
+    lost = full + int(_gap(rows, repeats))  # by an element without a partner
+    missed = max(0.0, (full * min(rows, columns) - best) / lost)
+    chance = 3 * lost * np.sqrt(2 * missed + 4)  # the best one is best by chance: it missed less
+    tolerance = min(chance, LESS_THAN_ONE * lost * rows / repeats)
     period = max(1, rows // (2 * repeats))
     peaks = [
         at
