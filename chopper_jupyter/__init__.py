@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.findings import findings
     from chopper_jupyter.core.analysis.frequency import frequency
     from chopper_jupyter.core.analysis.launch_overhead import launch_overhead
+    from chopper_jupyter.core.analysis.overheads import overheads
     from chopper_jupyter.core.analysis.overlap import overlap
     from chopper_jupyter.core.analysis.summary import summarize
     from chopper_jupyter.core.analysis.throughput import throughput
@@ -51,6 +52,7 @@ __all__ = [
     "findings",
     "frequency",
     "launch_overhead",
+    "overheads",
     "overlap",
     "profile",
     "read_trace",
@@ -75,6 +77,7 @@ _HOMES = {
     "findings": "core.analysis.findings",
     "frequency": "core.analysis.frequency",
     "launch_overhead": "core.analysis.launch_overhead",
+    "overheads": "core.analysis.overheads",
     "overlap": "core.analysis.overlap",
     "profile": "collect.profile",
     "read_trace": "core.read",

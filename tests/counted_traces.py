@@ -37,13 +37,14 @@ def counted_trace(
     given = {name for row in plain for name in row}
     unsaid = dict.fromkeys(name for name in given if KERNELS.field(name).nullable)
     gpus = sorted({row.get("gpu", 0) for row in rows} | {0})
+    every = dict.fromkeys(n for one in ops for n in one)
     tables = {
         "gpus": [{"gpu": g, "rank": g, "device": g, "name": gpu, "offset_ns": 0} for g in gpus],
         "counters": counted,
         "telemetry": [{"source": "test", "host": "h", **row} for row in telemetry],
         "ops": [
             {
-                **dict.fromkeys(n for one in ops for n in one),
+                **every,
                 "name": "aten::op",
                 "rank": 0,
                 "start_ns": 0,

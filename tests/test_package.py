@@ -31,6 +31,7 @@ PUBLIC = [
     "findings",
     "frequency",
     "launch_overhead",
+    "overheads",
     "overlap",
     "profile",
     "read_trace",

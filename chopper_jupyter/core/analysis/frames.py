@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.grouping import Groups, Key
     from chopper_jupyter.core.analysis.included import Included
 
-_NUMBERS = ("gpu", "iteration", "stream")
+_TYPES = dict.fromkeys(("gpu", "iteration", "stream", "micro_batch"), pa.int64())
+_TYPES["recompute"] = pa.bool_()
 
 
 def key_columns(keys: Sequence[Key], groups: Groups) -> dict[str, pa.Array]:
     """Return the values of the keys of each group; null stays null."""
     columns = {}
     for key, codes in zip(keys, groups.codes, strict=True):
-        kind = pa.int64() if key.name in _NUMBERS else pa.string()
+        kind = _TYPES.get(key.name, pa.string())
         values = pa.array([*key.values, None], kind)  # noqa: PD011  a Key, not pandas
         columns[key.name] = values.take(pa.array(np.where(codes < 0, len(key.values), codes)))
     return columns

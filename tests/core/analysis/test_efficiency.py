@@ -134,7 +134,7 @@ def by_hand(found, op):
     }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(calls())
 def test_against_loops(found):
     trace = trace_of_calls(found)

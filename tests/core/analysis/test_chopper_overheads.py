@@ -1,0 +1,219 @@
+"""Formulas (6) to (10) of the paper, written down again with loops over instances and kernels."""
+
+import os
+import statistics
+from pathlib import Path
+
+import pytest
+from counted_traces import counted_trace, rocprof_rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from overhead_runs import overhead_run
+from timed_traces import by_key
+
+from chopper_jupyter.core.analysis.overheads import overheads
+from chopper_jupyter.core.errors import MissingDataError, SchemaError
+
+FOLDER = os.environ.get("CHOPPER_REAL_DATA")
+
+TPT_PEAK = 2048 * 304 * 2.1e9  # FLOP/s of a MI300X in bf16
+FREQ_PEAK = 2.1e9
+INSTANCE = ("gpu", "iteration", "phase", "layer", "op")
+
+
+def paper(rows, *, units=304, dies=8, peak=TPT_PEAK, clock=FREQ_PEAK):
+    """Every instance of the paper's breakdown, straight from the formulas; times in seconds."""
+    instances = {}
+    for row in rows:
+        if row.get("kind", "compute") == "compute":
+            instances.setdefault(tuple(row.get(n) for n in INSTANCE), []).append(row)
+    found = {}
+    for key, kernels in instances.items():
+        start = min(k["start_ns"] for k in kernels)
+        end = max(k["start_ns"] + k["dur_ns"] for k in kernels)
+        communication = 0
+        for other in rows:
+            if other.get("kind") == "collective" and other["gpu"] == key[0]:
+                first = max(start, other["start_ns"])
+                communication += max(0, min(end, other["start_ns"] + other["dur_ns"]) - first)
+        elapsed = end - start
+        found[key] = {
+            "elapsed": elapsed * 1e-9,
+            "ratio": min(communication / elapsed, 1) if elapsed else 0,
+            "start": start,
+            "kernels": kernels,
+        }
+    return {
+        key: one | _breakdown(key, found, units, dies, peak, clock) for key, one in found.items()
+    }
+
+
+def _breakdown(key, found, units, dies, peak, clock):
+    kernels = found[key]["kernels"]
+    d_act = sum(k["dur_ns"] for k in kernels) * 1e-9
+    f_gemm = sum(k["flops"] or 0 for k in kernels)
+    gui = _sum(kernels, "GRBM_GUI_ACTIVE")
+    d_peak = None if gui is None else gui / dies / clock
+    same = [
+        (one["ratio"], one["start"], one["elapsed"])
+        for other, one in found.items()
+        if (other[0], other[2], other[4]) == (key[0], key[2], key[4])
+    ]
+    same.sort()
+    ranks = [100 * (i + 1) / len(same) for i in range(len(same))]
+    middle = min(range(len(same)), key=lambda i: (round(abs(ranks[i] - 50), 9), i))
+    overlap = 1.0
+    if same[middle][0] > 0 and same[0][2] > 0:
+        overlap = max(same[middle][2] / same[0][2], 1.0)
+    made = dict.fromkeys(("D_thr", "Ovr_inst", "Ovr_util", "Ovr_freq"))
+    made |= {"D_act": d_act, "D_peak": d_peak, "Ovr_overlap": overlap}
+    if not f_gemm:
+        return made
+    made["D_thr"] = f_gemm / peak
+    mops, busy = (_sum(kernels, f"SQ_{n}") for n in ("INSTS_VALU_MFMA_MOPS_BF16",
+                                                    "VALU_MFMA_BUSY_CYCLES"))  # fmt: skip
+    if mops:
+        made["Ovr_inst"] = 512 * mops / f_gemm
+    if busy and gui is not None:
+        made["Ovr_util"] = 1 / (busy / (4 * units * gui / dies))
+    if d_peak:
+        made["Ovr_freq"] = d_act / d_peak / overlap
+    return made
+
+
+def _sum(kernels, counter):
+    values = [k["counters"].get(counter) for k in kernels]
+    return None if None in values else sum(values)
+
+
+def check(trace, rows, **hardware):
+    expected = paper(rows, **hardware)
+    answer = by_key(overheads(trace, "instance", method="chopper"), INSTANCE)
+    assert set(answer) == set(expected)
+    for key, one in expected.items():
+        row = answer[key]
+        for name, column, scale in (
+            ("D_act", "actual_ms", 1e3), ("D_thr", "theoretical_ms", 1e3),
+            ("D_peak", "peak_ms", 1e3), ("Ovr_inst", "instruction", 1),
+            ("Ovr_util", "utilization", 1), ("Ovr_overlap", "overlap", 1),
+            ("Ovr_freq", "frequency", 1),
+        ):  # fmt: skip
+            want = one[name]
+            assert row[column] == (None if want is None else pytest.approx(scale * want)), column
+        assert row["overlap_ratio"] == pytest.approx(one["ratio"])
+        assert row["elapsed_ms"] == pytest.approx(one["elapsed"] * 1e3)
+    return expected
+
+
+@st.composite
+def kernels(draw):
+    """Kernels of two ops with communication; some lack counters, some are no products."""
+    rows = []
+    for gpu in range(draw(st.integers(1, 2))):
+        now = 0
+        for _ in range(draw(st.integers(1, 9))):
+            now += draw(st.integers(0, 30))
+            row = {
+                "gpu": gpu, "iteration": draw(st.integers(0, 1)), "phase": "forward",
+                "layer": draw(st.sampled_from(["layers.0", "layers.1"])),
+                "op": draw(st.sampled_from("ab")), "start_ns": now,
+                "dur_ns": draw(st.integers(1, 40)), "name": "gemm_bf16_64x64",
+                "flops": draw(st.none() | st.integers(1, 10**9)), "counters": {},
+            }  # fmt: skip
+            if draw(st.integers(0, 5)):
+                row["counters"] = {
+                    "GRBM_GUI_ACTIVE": draw(st.integers(1, 10**6)),
+                    "SQ_VALU_MFMA_BUSY_CYCLES": draw(st.integers(0, 10**6)),
+                    "SQ_INSTS_VALU_MFMA_MOPS_BF16": draw(st.integers(0, 10**6)),
+                }
+            if draw(st.integers(0, 3)) == 0:
+                row |= {"kind": "collective", "flops": None, "counters": {}, "op": "all_gather"}
+            rows.append(row)
+            now += draw(st.integers(-10, 30)) if now > 10 else 0
+    rows.append({
+        "gpu": 0, "iteration": 0, "phase": "forward", "layer": "layers.0", "op": "c",
+        "start_ns": now + 99, "dur_ns": 10, "name": "gemm_bf16_64x64", "flops": 10**6,
+        "counters": {"GRBM_GUI_ACTIVE": 10, "SQ_VALU_MFMA_BUSY_CYCLES": 9,
+                     "SQ_INSTS_VALU_MFMA_MOPS_BF16": 8},
+    })  # fmt: skip
+    return rows
+
+
+@settings(max_examples=60, deadline=None)
+@given(kernels())
+def test_against_the_formulas(rows):
+    check(counted_trace(rows), rows)
+
+
+def test_product_of_the_factors_is_the_actual_time():
+    run = overhead_run(layers=4, iterations=2)
+    answer = overheads(run.trace, "instance", method="chopper")
+    products = answer[answer["op"] != "norm"]
+    assert len(products) == 2 * 2 * 4 * 2
+    chain = products["theoretical_ms"]
+    for name in ("instruction", "utilization", "overlap", "frequency"):
+        chain = chain * products[name]
+    for made, actual in zip(chain, products["actual_ms"], strict=True):
+        assert made == pytest.approx(actual, rel=1e-12)
+    vector = answer[answer["op"] == "norm"]
+    assert (
+        vector[["theoretical_ms", "instruction", "utilization", "frequency"]].isna().all(axis=None)
+    )
+
+
+def test_groups_show_medians_and_stack_them():
+    run = overhead_run(layers=4, iterations=2, noise=0.05)
+    single = overheads(run.trace, "instance", method="chopper")
+    grouped = by_key(overheads(run.trace, ["gpu", "op"], method="chopper"), ["gpu", "op"])
+    for (gpu, op), row in grouped.items():
+        mine = single[(single["gpu"] == gpu) & (single["op"] == op)]
+        assert row["instances"] == len(mine) == 8
+        assert row["actual_ms"] == pytest.approx(statistics.median(mine["actual_ms"]))
+        if op == "norm":
+            continue
+        base = row["theoretical_ms"]
+        for name in ("instruction", "utilization", "overlap", "frequency"):
+            assert row[name] == pytest.approx(statistics.median(mine[name]))
+            assert row[f"{name}_ms"] == pytest.approx(base * (row[name] - 1))
+            base *= row[name]
+
+
+def test_recomputation_and_micro_batches_are_runs_of_their_own():
+    base = {"op": "a", "phase": "backward", "flops": 10**6, "name": "gemm_bf16_64x64",
+            "counters": {"GRBM_GUI_ACTIVE": 8, "SQ_VALU_MFMA_BUSY_CYCLES": 9}}  # fmt: skip
+    rows = [
+        base | {"start_ns": 100 * i, "recompute": r, "micro_batch": m}
+        for i, (r, m) in enumerate([(True, 0), (False, 0), (False, 1), (False, 1)])
+    ]
+    answer = overheads(counted_trace(rows), "instance", method="chopper")
+    times = dict(zip(answer["recompute"], answer["actual_ms"], strict=True))
+    assert sorted(answer["actual_ms"]) == pytest.approx([1e-5, 1e-5, 2e-5])
+    assert times[True] == pytest.approx(1e-5)
+
+
+def test_errors_say_what_is_missing():
+    trace = counted_trace([{"op": "a", "flops": 5, "name": "gemm_bf16_64x64"}])
+    with pytest.raises(MissingDataError, match="hardware counters"):
+        overheads(trace, method="chopper")
+    with pytest.raises(SchemaError, match="did you mean 'chopper'"):
+        overheads(trace, method="choper")
+    with pytest.raises(SchemaError, match="no level of an op named 'kernel'"):
+        overheads(trace, "kernel", method="chopper")
+
+
+@pytest.mark.real
+@pytest.mark.skipif(FOLDER is None, reason="CHOPPER_REAL_DATA is not set")
+def test_real_mi210_counters_against_the_formulas():
+    root = Path(FOLDER, "counters", "rocprofv3", "mi210_vllm_packed")
+    rows = rocprof_rows(*root.rglob("*counter_collection.csv"))
+    for i, row in enumerate(rows):
+        row |= {"gpu": 0, "iteration": i, "phase": "forward", "layer": None, "op": "linear"}
+        row |= {"flops": 196608 * 16384, "name": "gemm_bf16_128x32"}  # MFMA of 16384 FLOP each
+        row["counters"]["SQ_INSTS_VALU_MFMA_MOPS_BF16"] = 196608 * 16384 / 512
+    trace = counted_trace(rows, "AMD Instinct MI210")
+    peak = 104 * 1024 * 1.7e9
+    expected = check(trace, rows, units=104, dies=1, peak=peak, clock=1.7e9)
+    for one in expected.values():
+        assert one["Ovr_inst"] == 1
+        chain = one["D_thr"] * one["Ovr_inst"] * one["Ovr_util"]
+        assert chain == pytest.approx(one["D_peak"], rel=1e-12)
