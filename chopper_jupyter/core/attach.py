@@ -290,7 +290,8 @@ def attached_files(folder: Path, *names: str) -> list[Path]:
         Folders inside it; by default those of counters and of telemetry.
     """
     wanted = names or (run_folder.COUNTERS_DIR, run_folder.TELEMETRY_DIR)
-    return sorted(path for name in wanted for path in (folder / name).rglob("*") if path.is_file())
+    files = sorted(path for name in wanted for path in (folder / name).rglob("*") if path.is_file())
+    return [path for path in files if path.name not in run_folder.PASS_NOTES]
 
 
 def _without(trace: Trace, what: str, why: str) -> Trace:

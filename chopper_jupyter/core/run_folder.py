@@ -33,6 +33,9 @@ NOTES_DIR = "notes"
 TELEMETRY_COLUMNS = ("monotonic_ns", "wall_ns", "device", "core", "metric", "value")
 """Columns of a telemetry file: both clocks of a sample, its GPU or processor core, the reading."""
 
+PASS_NOTES = ("pass.json", "output.txt")
+"""What a replay notes of a pass beside the counters: how it ended, and all it said."""
+
 RankState = Literal["complete", "partial", "missing"]
 
 _TELEMETRY_FILE = re.compile(r"(?P<host>.+)\.(?P<source>[^.]+)\.(?P<part>\d+)\.parquet$")
