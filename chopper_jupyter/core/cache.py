@@ -74,10 +74,10 @@ def _facts(path: Path) -> list[Any]:
 
 @functools.cache
 def _code() -> str:
-    """Hash the core's own code: between two versions it may read the same files differently."""
+    """Hash the core's own code and data: two versions may read the same files differently."""
     digest = hashlib.sha256()
     folder = Path(__file__).parent
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.csv")]):
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()

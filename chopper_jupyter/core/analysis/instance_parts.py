@@ -75,12 +75,13 @@ def instance_parts(trace: Trace, found: Instances) -> InstanceParts:
     theoretical = np.where(counted, peak, np.where(roofline > 0, roofline, np.nan))
     modelled = np.where(np.isfinite(theoretical) & (modelled > 0), modelled, 0.0)
     theoretical = np.where(modelled > 0, theoretical, np.nan)
-    logs["overlap"], slope, effects = _overlap(found, actual, theoretical)
     clocks = clock_of_ops(trace, found)
     with_clock = counted | _bound_by_compute(found)
     with np.errstate(divide="ignore", invalid="ignore"):
         slower = np.log(found.clock_hz() / clocks.hz)
     logs["frequency"] = np.where(with_clock, slower, np.nan)
+    loss = np.where(with_clock, slower, 0.0)
+    logs["overlap"], slope, effects = _overlap(found, actual, theoretical, loss)
     whole = np.isfinite(theoretical)
     products = whole & (np.nan_to_num(found.sum_known(measures["flops"])) > 0)
     applicable = {"overlap": whole, "frequency": with_clock & whole}
@@ -133,9 +134,13 @@ def _bound_by_compute(found: Instances) -> Mask:
 
 
 def _overlap(
-    found: Instances, actual: Floats, theoretical: Floats
+    found: Instances, actual: Floats, theoretical: Floats, clock_loss: Floats
 ) -> tuple[Floats, Floats, list[Effect]]:
-    """Return the log factor of overlap, its slope by the slowdown, and the effect of each op."""
+    """Return the log factor of overlap, its slope by the slowdown, and the effect of each op.
+
+    What the clock cost (as a logarithm, NaN where not known) is taken out first where it is known
+    of all instances of an op: a clock that falls with communication is no contention.
+    """
     ratio = np.clip(found.sum(found.measures["under_ns"]) / np.maximum(actual, 1), 0, 1)
     logs, slope = np.full(len(found), np.nan), np.zeros(len(found))
     order = np.argsort(found.op, kind="stable")
@@ -147,7 +152,9 @@ def _overlap(
         used = rows[actual[rows] > 0]
         size = np.log(theoretical[used])
         time = np.log(actual[used]) - (size if np.isfinite(size).all() else 0)
-        effect = effect_of(time, ratio[used], found.gpu[used], iteration[used])
+        known = bool(np.isfinite(clock_loss[used]).all())
+        time = time - clock_loss[used] if known else time
+        effect = effect_of(time, ratio[used], found.gpu[used], iteration[used], clock_known=known)
         effects.append(effect)
         if np.isfinite(effect.slowdown):
             logs[rows] = -np.log1p(-effect.slowdown * ratio[rows])

@@ -30,6 +30,7 @@ LARGEST_HALF_WIDTH = 0.05
 NONE = "never beside communication"
 FEW = "overlap not identifiable: too few instances"
 ALIKE = "overlap not identifiable: it hardly varies within a GPU and iteration"
+UNCLOCKED = "overlap not identifiable: one run per GPU and iteration, and their clock is not known"
 WIDE = "overlap not identifiable: its effect drowns in other variation"
 
 _STEPS = 30
@@ -57,7 +58,9 @@ class Effect(NamedTuple):
     reason: str = ""
 
 
-def effect_of(log_time: Floats, ratio: Floats, gpu: Ints, iteration: Ints) -> Effect:
+def effect_of(
+    log_time: Floats, ratio: Floats, gpu: Ints, iteration: Ints, *, clock_known: bool = True
+) -> Effect:
     """Estimate the effect of overlap on one op, with effects of GPU and iteration.
 
     Every pair of GPU and iteration has an effect of its own where there are several instances
@@ -70,6 +73,9 @@ def effect_of(log_time: Floats, ratio: Floats, gpu: Ints, iteration: Ints) -> Ef
         Logarithm of the time, and share of it under communication, of each instance.
     gpu, iteration : int arrays
         Where and when it ran.
+    clock_known : bool
+        False if the clock may differ between runs and is not taken out of ``log_time``; then
+        only runs of the same GPU and iteration are compared.
 
     Examples
     --------
@@ -81,8 +87,10 @@ def effect_of(log_time: Floats, ratio: Floats, gpu: Ints, iteration: Ints) -> Ef
     """
     if not (ratio > 0).any():
         return Effect(0.0, 0.0, len(ratio), NONE)
-    remove, effects = _within(gpu, iteration)
+    remove, effects, by_cell = _within(gpu, iteration)
     freedom = len(ratio) - effects - 1
+    if not (by_cell or clock_known):
+        return Effect(np.nan, np.nan, freedom, UNCLOCKED)
     if freedom < LEAST_FREEDOM:
         return Effect(np.nan, np.nan, freedom, FEW)
     if np.std(remove(ratio)) < LEAST_SPREAD:
@@ -115,15 +123,15 @@ SEVERAL = 3
 """Instances that a pair of GPU and iteration needs on average to have its own effect."""
 
 
-def _within(gpu: Ints, iteration: Ints) -> tuple[_Remove, int]:
-    """Return what takes the effects of GPUs and iterations out of a column; and their number."""
+def _within(gpu: Ints, iteration: Ints) -> tuple[_Remove, int, bool]:
+    """Return what takes effects out of a column, their number, and if each pair has its own."""
     _, g = np.unique(gpu, return_inverse=True)
     _, i = np.unique(iteration, return_inverse=True)
     _, cell = np.unique(g * (int(i.max(initial=0)) + 1) + i, return_inverse=True)
     count = np.bincount(cell)
     if len(gpu) >= SEVERAL * len(count):
-        return lambda v: v - (np.bincount(cell, v) / count)[cell], len(count)
+        return lambda v: v - (np.bincount(cell, v) / count)[cell], len(count), True
     dummies = np.concatenate([np.eye(int(g.max()) + 1)[g], np.eye(int(i.max()) + 1)[i]], axis=1)
     basis, sizes, _ = np.linalg.svd(dummies, full_matrices=False)
     basis = basis[:, sizes > 1e-9 * sizes.max()]
-    return lambda v: v - basis @ (basis.T @ v), basis.shape[1]
+    return lambda v: v - basis @ (basis.T @ v), basis.shape[1], False

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from chopper_jupyter.core.analysis.bootstrap import DRAWS, error_of_ratio, quantile, weights
-from chopper_jupyter.core.analysis.overlap_effect import ALIKE, FEW, NONE, WIDE, effect_of
+from chopper_jupyter.core.analysis.overlap_effect import (
+    ALIKE,
+    FEW,
+    NONE,
+    UNCLOCKED,
+    WIDE,
+    effect_of,
+)
 
 
 def sample(seed=0, gpus=3, iterations=4, layers=6, slowdown=0.2, noise=0.0, spread=1.0):
@@ -41,6 +48,9 @@ def test_what_cannot_be_told_says_why():
     constant = 0.2 + 0.1 * gpu
     assert effect_of(time, constant, gpu, iteration).reason == ALIKE
     assert effect_of(*sample(noise=1.0)).reason == WIDE
+    single = sample(layers=1, gpus=6)
+    assert effect_of(*single, clock_known=False).reason == UNCLOCKED
+    assert effect_of(*sample(), clock_known=False).reason == ""
     few = [a[:6] for a in sample(gpus=6, iterations=1, layers=1)]
     assert effect_of(*few).reason == FEW
     for case in (constant, 0.5 + 0 * ratio):
