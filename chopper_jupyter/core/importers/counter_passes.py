@@ -30,26 +30,36 @@ def without_copies(parts: Sequence[Part], skipped: Counter[str]) -> list[Part]:
     for part in ordered:
         if part.form == "pass":
             passes[part.source.parent].update(part.counters)
+    raw = {_same_kernels(part) for part in ordered if part.form == "raw"}
     kept: dict[tuple[Any, ...], Part] = {}
     for part in ordered:
         if part.form == "merged" and set(part.counters) <= passes[part.source.parent]:
             skipped[JOINED] += 1
-        elif kept.setdefault(_identity(part), part) is not part:
+        elif (part.form == "details" and _same_kernels(part) in raw) or (
+            kept.setdefault(_identity(part), part) is not part
+        ):
             skipped[TWICE] += 1
     return list(kept.values())
 
 
+def _same_kernels(part: Part) -> tuple[Path, bytes]:
+    """Return what both pages of one report have in common."""
+    return part.source.parent, _digest(part)
+
+
 def _identity(part: Part) -> tuple[Any, ...]:
     """Return what only a copy has in common: process, kernels, order, times and counters."""
+    timed = bool(part.kernels["start"].any())
+    values = () if timed else tuple(np.round(np.sort(part.value), 3).tolist())
+    return part.tool, _digest(part), part.counters, values
+
+
+def _digest(part: Part) -> bytes:
     rows = np.lexsort((part.kernels["order"], part.kernels["process"]))
     digest = hashlib.blake2b()
     for column in ("process", "order", "start", "work_items"):
-        digest.update(part.kernels[column][rows].tobytes())
-    timed = bool(part.kernels["start"].any())
-    if part.tool == "ncu":  # both pages are of one report
-        return part.tool, digest.digest()
-    values = () if timed else tuple(np.round(np.sort(part.value), 3).tolist())
-    return part.tool, digest.digest(), part.counters, values
+        digest.update(np.ascontiguousarray(part.kernels[column][rows]).tobytes())
+    return digest.digest()
 
 
 def numbered(parts: Sequence[Part]) -> list[tuple[int, Part]]:
@@ -75,7 +85,8 @@ def numbered(parts: Sequence[Part]) -> list[tuple[int, Part]]:
         explicit = place[1] is None
         clusters = [members] if explicit else _at_one_time(members)
         for n, cluster in enumerate(clusters):
-            passes += [((place[0], place[1] or (), n, k), own) for k, own in _once(cluster)]
+            first = min(_natural(part.source) for part in cluster)
+            passes += [((place[0], first, n, k), own) for k, own in _once(cluster)]
     passes.sort(key=lambda found: found[0])
     return [
         (number, part)

@@ -43,7 +43,8 @@ def run_of(
     id_of[order] = np.arange(len(order))
     facts: dict[int, Mapping[str, Any]] = {}
     for one in agents:
-        facts |= one.facts
+        for device, fact in one.facts.items():
+            facts[device] = {**facts.get(device, {}), **fact}
     used = set(np.unique(columns["device"]).tolist())
     lost: Counter[str] = Counter(skipped or {})
     for _, part in passes:

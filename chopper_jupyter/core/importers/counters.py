@@ -38,7 +38,6 @@ SUFFIXES = (".csv", ".json", ".gz", ".db", ".sqlite", ".txt", ".log", "")
 """Endings of files that are looked into where a folder is read."""
 
 V1 = {"kernelname", "gpu-id", "queue-id"}
-UNREADABLE = "{} could not be read: {}"
 
 
 def read_counters(path: PathLike | Iterable[PathLike]) -> list[CounterRun]:
@@ -75,7 +74,7 @@ def read_counters(path: PathLike | Iterable[PathLike]) -> list[CounterRun]:
         except TraceFormatError as error:
             if chosen and len(given) == 1:
                 raise
-            skipped[UNREADABLE.format(file.name, error)] += 1
+            skipped[str(error)] += 1
     if not parts:
         raise TraceFormatError(_nothing(given, skipped))
     return _runs([part for found in parts.values() for part in found], given, skipped)
@@ -185,17 +184,13 @@ def _agent_lists(parts: Iterable[Part], given: Iterable[Path]) -> dict[Path, Age
 
 
 def _agents(part: Part, lists: Mapping[Path, Agents]) -> Agents:
-    """Return the devices of a part's host: of its process, its folder, its host, or any pass."""
+    """Return the devices of a part's host: of its process, its folder, or its host in any pass."""
     if part.agents.devices or part.tool != "rocprofv3":
         return part.agents
-    start = part.source.name.split("_")[0]
+    start, folder = part.source.name.split("_")[0], part.source.parent
 
-    def nearness(file: Path) -> tuple[bool, ...]:
-        same = file.parent == part.source.parent
-        return (
-            same and file.name.startswith(f"{start}_"),
-            same,
-            file.parent.name == part.source.parent.name,
-        )
+    def nearness(file: Path) -> tuple[bool, bool]:
+        return file.parent == folder and file.name.startswith(f"{start}_"), file.parent == folder
 
-    return lists[max(lists, key=nearness)] if lists else Agents()
+    near = [file for file in lists if file.parent == folder or file.parent.name == folder.name]
+    return lists[max(near, key=nearness)] if near else Agents()

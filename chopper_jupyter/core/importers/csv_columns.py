@@ -142,10 +142,15 @@ def read_columns(
         table = pa.concat_tables([table, more])
     elif short:
         repairs[CUT_ROW] += len(short)
+    return TextColumns(_by_name(table, names), table.num_rows, +repairs)
+
+
+def _by_name(table: pa.Table, names: Sequence[str]) -> dict[str, pa.Array]:
+    """Name columns that are numbered; of those with the same header the first one counts."""
     columns: dict[str, pa.Array] = {}
-    for number in wanted:  # of columns with the same header the first one counts
+    for number in table.column_names:
         columns.setdefault(names[int(number)], _stripped(table[number]))
-    return TextColumns(columns, table.num_rows, +repairs)
+    return columns
 
 
 def parsed_rows(
@@ -180,10 +185,7 @@ def parsed_rows(
     padded = "".join(f"{row}{',' * (len(names) - count)}\n" for count, row in whole)
     more, _ = _parse(path, padded.encode(), names, wanted, repairs)
     table = pa.concat_tables([table, more])
-    columns: dict[str, pa.Array] = {}
-    for number, name in enumerate(names):
-        columns.setdefault(name, _stripped(table[str(number)]))
-    return columns, len(short) - len(whole)
+    return _by_name(table, names), len(short) - len(whole)
 
 
 def _utf8(data: bytes, repairs: Counter[str]) -> bytes:

@@ -132,8 +132,8 @@ def _table(
         raise TraceFormatError(msg)
     rows = [line for line in lines[1:] if line.startswith('"')]
     skipped[OTHER] += sum(bool(x.strip()) and not x.startswith(('"', *SAID)) for x in lines[1:])
-    if rows and not rows[-1].rstrip().endswith('"'):
-        rows.pop()  # cut within its last field
+    if rows and (not rows[-1].rstrip().endswith('"') or rows[-1].count('"') % 2):
+        rows.pop()  # cut within a field
         repairs[CUT_ROW] += 1
     details = "Metric Value" in header
     least = header.index("Metric Value") + 1 if details else len(header)

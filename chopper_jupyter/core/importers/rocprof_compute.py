@@ -121,7 +121,7 @@ def _is_about(name: str) -> bool:
 
 def _without_open_row(file: TextColumns) -> TextColumns:
     """Leave out a last row without a line end: its last number may be cut."""
-    if not file.repairs[OPEN_ROW]:
+    if not file.repairs[OPEN_ROW] or not file.rows:
         return file
     repairs = file.repairs - type(file.repairs)({OPEN_ROW: 1})
     repairs[OPEN_LEFT_OUT] += 1

@@ -82,7 +82,7 @@ def _without_open_row(file: TextColumns, last: str) -> TextColumns:
     A cut row may end within its last number. If that is the end of the kernel, it must have as
     many digits as the start, and not lie before it.
     """
-    if not file.repairs[OPEN_ROW]:
+    if not file.repairs[OPEN_ROW] or not file.rows:
         return file
     repairs = file.repairs - type(file.repairs)({OPEN_ROW: 1})
     start, end = (file.whole(name)[-1].as_py() for name in _TIMES)
