@@ -136,7 +136,7 @@ def _numbers(found: Instances) -> tuple[Ints, Ints]:
     gpus = int(found.gpu.max()) + 1
     cell = iteration * gpus + found.gpu
     pool = found.op * gpus + found.gpu
-    return tuple(np.unique(n, return_inverse=True)[1].reshape(-1) for n in (cell, pool))  # type: ignore[return-value]
+    return tuple(np.unique(n, return_inverse=True)[1].reshape(-1) for n in (cell, pool))
 
 
 class _Pooled(NamedTuple):

@@ -154,7 +154,8 @@ def _overlap(
         time = np.log(actual[used]) - (size if np.isfinite(size).all() else 0)
         known = bool(np.isfinite(clock_loss[used]).all())
         time = time - clock_loss[used] if known else time
-        effect = effect_of(time, ratio[used], found.gpu[used], iteration[used], clock_known=known)
+        when = iteration[used].astype(np.int64)
+        effect = effect_of(time, ratio[used], found.gpu[used], when, clock_known=known)
         effects.append(effect)
         if np.isfinite(effect.slowdown):
             logs[rows] = -np.log1p(-effect.slowdown * ratio[rows])
