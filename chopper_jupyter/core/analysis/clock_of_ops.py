@@ -136,7 +136,9 @@ def _numbers(found: Instances) -> tuple[Ints, Ints]:
     gpus = int(found.gpu.max()) + 1
     cell = iteration * gpus + found.gpu
     pool = found.op * gpus + found.gpu
-    return tuple(np.unique(n, return_inverse=True)[1].reshape(-1) for n in (cell, pool))
+    numbers = (np.unique(n, return_inverse=True)[1].reshape(-1) for n in (cell, pool))
+    of_cell, of_pool = numbers
+    return of_cell, of_pool
 
 
 class _Pooled(NamedTuple):

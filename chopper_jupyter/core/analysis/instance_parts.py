@@ -145,7 +145,7 @@ def _overlap(
     logs, slope = np.full(len(found), np.nan), np.zeros(len(found))
     order = np.argsort(found.op, kind="stable")
     edges = np.searchsorted(found.op[order], np.arange(int(found.op.max(initial=-1)) + 2))
-    iteration = found.keys["iteration"].codes
+    iteration = found.keys["iteration"].codes.astype(np.int64)
     effects = []
     for first, last in itertools.pairwise(edges):
         rows = order[first:last]
@@ -154,8 +154,7 @@ def _overlap(
         time = np.log(actual[used]) - (size if np.isfinite(size).all() else 0)
         known = bool(np.isfinite(clock_loss[used]).all())
         time = time - clock_loss[used] if known else time
-        when = iteration[used].astype(np.int64)
-        effect = effect_of(time, ratio[used], found.gpu[used], when, clock_known=known)
+        effect = effect_of(time, ratio[used], found.gpu[used], iteration[used], clock_known=known)
         effects.append(effect)
         if np.isfinite(effect.slowdown):
             logs[rows] = -np.log1p(-effect.slowdown * ratio[rows])

@@ -190,7 +190,8 @@ def _mean_factor(count: int, of_op: Ints, parts: InstanceParts, name: str) -> Fl
     above = _add(count, of_op[known], (parts.weight * parts.logs[name])[known])
     below = _add(count, of_op[known], parts.weight[known])
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.exp(above / below), np.float64)
+        factor = np.exp(above / below)
+    return np.where(_known_share(count, of_op, parts, name) < MOSTLY, np.nan, factor)
 
 
 def _clock_columns(

@@ -38,7 +38,7 @@ def overheads(
         A trace with shapes; counters and the clocks of the GPUs tell more causes.
     by : str or iterable of str, optional
         Levels to keep apart: ``gpu``, ``iteration``, ``phase``, ``layer``, ``op``, or
-        ``"instance"`` for all of them. Nothing gives one row.
+        ``"instance"`` for all of them, ``micro_batch`` and ``recompute``. Nothing gives one row.
     method : {"measured", "chopper"}
         ``"chopper"`` follows the paper's formulas (6) to (10); ``"measured"`` measures clock and
         overlap instead of leaving them over, and says what remains unexplained.
@@ -60,8 +60,10 @@ def overheads(
         - ``utilization_ms``: cycles in which the matrix units did not work;
         - ``overlap_ms``: slower beside communication, by regression over all instances;
         - ``frequency_ms``: clock below that of the peak, as sensors saw it in the timed run;
-        - ``waiting_ms``: collectives that wait for the last rank;
-        - ``unexplained_ms``: the rest, with its sign;
+        - ``waiting_ms``: collectives that wait for the last rank; ``latency_ms``: what of them
+          does not depend on the bytes, where a kind moved messages of several sizes;
+        - ``unexplained_ms``: the rest, with its sign. A part that is known for less than nine
+          tenths of the time to which it applies is null, and belongs to the rest;
         - ``_low`` and ``_high`` of each uncertain part: its 95 % interval;
         - ``instruction``, ``utilization``, ``overlap``, ``frequency``: the mean factors;
         - ``clock_mhz``, ``clock_samples`` (fresh readings behind it), ``clock_in_pass_mhz``
