@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,42 +36,97 @@ COLUMNS = 21
 RANGE, STACK, LAUNCH, ACTIVITY, FLOW, DROP, UNKNOWN = range(7)
 FLOW_START, FLOW_END, ODD = 10, 11, 12
 
-# How a field is read.
-TIME, INTEGER, TEXT, RAW, RAW_OF_SOME = range(5)
-
-_HOST = 1 << RANGE | 1 << STACK
-_ANY = _HOST | 1 << LAUNCH | 1 << ACTIVITY
-FIELDS = np.array(
-    [  # slot, column, how, roles that have it, older slot
-        (TS, C_TS, TIME, _ANY | 1 << FLOW, -1),
-        (DUR, C_DUR, TIME, _ANY, -1),
-        (PID, C_PID, TEXT, _ANY | 1 << FLOW, -1),
-        (TID, C_TID, TEXT, _ANY | 1 << FLOW, -1),
-        (NAME, C_NAME, TEXT, _ANY, -1),
-        (ID, C_ID, INTEGER, 1 << FLOW, -1),
-        (EXTERNAL, C_EXTERNAL, INTEGER, _ANY, EXTERNAL_OLD),
-        (CORRELATION, C_CORRELATION, INTEGER, 1 << LAUNCH | 1 << ACTIVITY, -1),
-        (SEQ, C_SEQ, INTEGER, _HOST, -1),
-        (FWD, C_FWD, INTEGER, _HOST, -1),
-        (DIMS, C_DIMS, RAW, _HOST, DIMS_OLD),
-        (TYPES, C_TYPES, RAW, _HOST, -1),
-        (CONCRETE, C_CONCRETE, RAW_OF_SOME, _HOST, -1),
-        (DEVICE, C_DEVICE, INTEGER, 1 << ACTIVITY, -1),
-        (STREAM, C_STREAM, INTEGER, 1 << ACTIVITY, -1),
-        (BYTES, C_BYTES, INTEGER, 1 << ACTIVITY, -1),
-        (GRID, C_GRID, RAW, 1 << ACTIVITY, -1),
-        (BLOCK, C_BLOCK, RAW, 1 << ACTIVITY, -1),
-    ],
-    np.int64,
+_HOST = (RANGE, STACK)
+_ANY = (*_HOST, LAUNCH, ACTIVITY)
+_NUMBERS = (  # slot, column, older slot of the same, roles that have it
+    (TS, C_TS, TS, (*_ANY, FLOW)),
+    (DUR, C_DUR, DUR, _ANY),
+    (ID, C_ID, ID, (FLOW,)),
+    (EXTERNAL, C_EXTERNAL, EXTERNAL_OLD, _ANY),
+    (CORRELATION, C_CORRELATION, CORRELATION, (LAUNCH, ACTIVITY)),
+    (SEQ, C_SEQ, SEQ, _HOST),
+    (FWD, C_FWD, FWD, _HOST),
+    (DEVICE, C_DEVICE, DEVICE, (ACTIVITY,)),
+    (STREAM, C_STREAM, STREAM, (ACTIVITY,)),
+    (BYTES, C_BYTES, BYTES, (ACTIVITY,)),
 )
+_WRITTEN = (
+    (DIMS, C_DIMS, DIMS_OLD, _HOST),
+    (TYPES, C_TYPES, TYPES, _HOST),
+    (CONCRETE, C_CONCRETE, CONCRETE, _HOST),
+    (GRID, C_GRID, GRID, (ACTIVITY,)),
+    (BLOCK, C_BLOCK, BLOCK, (ACTIVITY,)),
+)
+
+
+def _by_role(fields: Any) -> Any:
+    """List slot, column and older slot of each role's fields, -1 behind the last one."""
+    found = np.full((FLOW + 1, len(fields) + 1, 3), -1, np.int64)
+    for role, lines in enumerate(found):
+        for line, field in zip(lines, (f[:3] for f in fields if role in f[3]), strict=False):
+            line[:] = field
+    return found
+
+
+NUMBERS_OF, WRITTEN_OF = _by_role(_NUMBERS), _by_role(_WRITTEN)
+"""Integer fields of each role, and those that are coded as they are written."""
+
+
+class Scratch(NamedTuple):
+    """What the scanner notes of one event, by slot; it allocates nothing itself.
+
+    ``start``, ``stop``, ``kind`` and ``number`` tell of a value where it lies, its type, and
+    its plain number. ``words``, ``length`` and ``code`` tell of a text what it was last time.
+    """
+
+    start: Any
+    stop: Any
+    kind: Any
+    number: Any
+    words: Any
+    length: Any
+    code: Any
+
+
+def new_scratch() -> Scratch:
+    """Make room for the notes of an event."""
+    start, stop, kind, number = (np.zeros(SLOTS, np.int64) for _ in range(4))
+    length, code = (np.full(SLOTS, -1, np.int64) for _ in range(2))
+    return Scratch(start, stop, kind, number, np.zeros(2 * SLOTS, np.uint64), length, code)
+
 
 # How a scan ended.
 DONE, NEED_MORE, INVALID, NO_ROOM, NO_WORDS = range(5)
 
 
-def key_table() -> tuple[Any, Any, Any]:
-    """Return the bytes, offsets and lengths of all keys, by slot."""
-    words = [k.encode() for k in (*TOP_KEYS, *ARG_KEYS)]
-    offsets = np.cumsum([0] + [len(w) for w in words])[:-1].astype(np.int64)
-    lengths = np.array([len(w) for w in words], np.int64)
-    return np.frombuffer(b"".join(words), np.uint8), offsets, lengths
+KEY_BYTES = 16
+"""Longest key that the table of keys can hold: two words, its closing quote among them."""
+
+KEY_PLACES = 256
+KEY_FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+
+
+def key_place(first: int, second: int) -> int:
+    """Return where a key of two words is first looked for, as the scanner computes it."""
+    a, b = KEY_FACTORS
+    return ((first ^ (second * b)) * a % 2**64) >> 56
+
+
+def key_table() -> tuple[Any, Any, Any, Any]:
+    """Return the two words, the length and the slot of all keys by place; -1 is an empty place.
+
+    Examples
+    --------
+    >>> first, second, length, slot = key_table()
+    >>> int(slot[key_place(int.from_bytes(b"ts", "little"), 0)]) == TS
+    True
+    """
+    first, second = (np.zeros(KEY_PLACES, np.uint64) for _ in range(2))
+    length, slots = (np.full(KEY_PLACES, -1, np.int64) for _ in range(2))
+    for slot, key in enumerate(k.encode() for k in (*TOP_KEYS, *ARG_KEYS)):
+        words = [int.from_bytes(part, "little") for part in (key[:8], key[8:])]
+        at = key_place(*words)
+        while slots[at] >= 0:
+            at = (at + 1) % KEY_PLACES
+        first[at], second[at], length[at], slots[at] = *words, len(key), slot
+    return first, second, length, slots

@@ -10,51 +10,40 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from chopper_jupyter.core.importers.event_layout import (
     ACTIVITY,
     ARGS,
     C_CAT,
-    C_DEVICE,
     C_EVENT,
     C_ROLE,
-    C_STREAM,
-    C_TS,
     CAT,
-    COLLECTIVE,
     DONE,
     DROP,
     DUR,
-    FIELDS,
     FLOW,
     FLOW_END,
     FLOW_START,
-    ID,
-    INTEGER,
     INVALID,
-    LAUNCH,
+    KEY_BYTES,
+    KEY_FACTORS,
+    KEY_PLACES,
     NAME,
     NEED_MORE,
     NO_ROOM,
     NO_WORDS,
     NULL,
     PH,
-    RANGE,
-    RAW_OF_SOME,
     SLOTS,
     STACK,
-    TEXT,
-    TIME,
     TS,
     UNKNOWN,
 )
+from chopper_jupyter.core.importers.event_rows import fill_row
 from chopper_jupyter.core.importers.event_values import (
-    has_arguments,
-    read_field,
-    read_nanoseconds,
-    read_raw,
-    read_text,
+    nanoseconds,
+    same_as_before,
+    signed_integer,
 )
 from chopper_jupyter.core.importers.json_scan import (
     BAD,
@@ -63,156 +52,165 @@ from chopper_jupyter.core.importers.json_scan import (
     COLON,
     COMMA,
     MORE,
+    NINE,
     NUMBER,
     OBJECT,
     OPEN_OBJECT,
     QUOTE,
     STRING,
+    ZERO,
     blank,
+    number,
     string,
     value,
 )
-from chopper_jupyter.core.importers.word_table import FULL, code
+from chopper_jupyter.core.importers.raw_bytes import (
+    BACKSLASHES,
+    QUOTES,
+    byte,
+    compiled,
+    equal_to,
+    first,
+    lowest,
+    word,
+)
+from chopper_jupyter.core.importers.word_table import FULL
+
+_FACTOR_1, _FACTOR_2 = (np.uint64(f) for f in KEY_FACTORS)
+_TO_PLACE = np.uint64(56)
 
 
-@njit(cache=True, nogil=True)
-def _slot(buf: Any, a: Any, b: Any, keys: Any, lo: Any, hi: Any) -> Any:
-    """Return the slot of the key ``buf[a:b]`` among slots ``lo`` to ``hi``, -1 if it has none."""
-    n = b - a
-    for k in range(lo, hi):
-        if keys[2][k] == n:
-            o = keys[1][k]
-            same = True
-            for j in range(n):
-                if keys[0][o + j] != buf[a + j]:
-                    same = False
-                    break
-            if same:
-                return k
-    return -1
+@compiled
+def _slot(keys: Any, w: Any, v: Any, n: Any) -> Any:
+    """Return the slot of a key of ``n`` bytes in two words, -1 if it has none."""
+    at = np.int64(((w ^ (v * _FACTOR_2)) * _FACTOR_1) >> _TO_PLACE)
+    while keys[3][at] >= 0:
+        if keys[0][at] == w and keys[1][at] == v and keys[2][at] == n:
+            return keys[3][at]
+        at = (at + 1) % KEY_PLACES
+    return np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
-def _event(buf: Any, i: Any, end: Any, keys: Any, at: Any, to: Any, kind: Any) -> Any:
-    """Read one event: where the value of each known key lies, and its type.
+@compiled
+def _key(buf: Any, i: Any, end: Any, keys: Any) -> Any:
+    """Step over a key whose text begins at ``i``; return (behind it, slot, type)."""
+    w, v = word(buf, i), np.uint64(0)
+    found = equal_to(w, QUOTES) | equal_to(w, BACKSLASHES)
+    n = first(found)
+    if n < 8:
+        w &= lowest(n)
+    else:
+        v = word(buf, i + 8)
+        found = equal_to(v, QUOTES) | equal_to(v, BACKSLASHES)
+        n = first(found)
+        if n < 8:
+            v &= lowest(n)
+        n += 8
+    if n < KEY_BYTES and byte(buf, i + n) == QUOTE:  # so it is not behind the end
+        return i + n + 1, _slot(keys, w, v, n), STRING
+    i, what = string(buf, i - 1, end)
+    return i, np.int64(-1), what
+
+
+@compiled
+def _event(buf: Any, i: Any, end: Any, keys: Any, notes: Any) -> Any:
+    """Read one event: where the value of each known key lies, its type, and plain numbers.
 
     ``kind[ARGS]`` becomes -1 for an event that only the plain reader can be sure of: an
     escaped key may spell a known one, and args that come twice may differ.
     """
-    kind[:] = 0
+    at, to, kind, number_of = notes.start, notes.stop, notes.kind, notes.number
+    for k in range(SLOTS):
+        kind[k] = 0
     inside = False  # in the args object
     doubtful = False
-    fresh = True  # right behind an opening brace, where the object may end
     i = blank(buf, i + 1, end)
+    closing = byte(buf, i) == CLOSE_OBJECT  # an object that ends right behind its brace
     while True:
-        if i >= end:
-            return MORE
-        closed = buf[i] == CLOSE_OBJECT
-        if closed:
-            if not fresh:
-                return BAD
-            i += 1
-        else:
-            if buf[i] != QUOTE:
-                return BAD
-            a = i + 1
-            i, odd = string(buf, i, end)
+        if not closing:
+            if byte(buf, i) != QUOTE:
+                return MORE if i >= end else BAD
+            i, slot, what = _key(buf, i + 1, end, keys)
             if i < 0:
                 return i
-            lo, hi = (ARGS + 1, SLOTS) if inside else (0, ARGS + 1)
-            slot = _slot(buf, a, i - 1, keys, lo, hi) if odd == STRING else -1
-            doubtful |= odd != STRING
-            i = blank(buf, i, end)
+            doubtful |= what != STRING
+            if slot >= 0 and inside != (slot > ARGS):
+                slot = np.int64(-1)
+            if byte(buf, i) != COLON:
+                i = blank(buf, i, end)
+                if byte(buf, i) != COLON:
+                    return MORE if i >= end else BAD
+            i += 1
+            if byte(buf, i) <= 32:
+                i = blank(buf, i, end)
             if i >= end:
                 return MORE
-            if buf[i] != COLON:
-                return BAD
-            i = blank(buf, i + 1, end)
-            if i >= end:
-                return MORE
+            c = byte(buf, i)
             if slot == ARGS:
                 doubtful |= kind[ARGS] != 0
-                if buf[i] == OPEN_OBJECT:
+                if c == OPEN_OBJECT:
                     kind[ARGS] = OBJECT
-                    inside, fresh = True, True
+                    inside = True
                     i = blank(buf, i + 1, end)
+                    closing = byte(buf, i) == CLOSE_OBJECT
                     continue
             start = i
-            i, what = value(buf, i, end)
+            if ZERO <= c <= NINE:
+                i, whole, thousandths = number(buf, i, end)
+                what = NUMBER
+                if slot in (TS, DUR):
+                    number_of[slot] = nanoseconds(whole, thousandths)
+                elif slot >= 0:
+                    number_of[slot] = whole if thousandths < 0 else NULL
+            else:
+                i, what = value(buf, i, end)
+                if what == NUMBER and slot >= 0:
+                    number_of[slot] = NULL
+                    if i >= 0 and slot not in (TS, DUR):
+                        number_of[slot] = signed_integer(buf, start, i)
             if i < 0:
                 return i
             if slot >= 0:
                 at[slot], to[slot], kind[slot] = start, i, what
+        closing = False
         while True:  # close what ends here, up to the comma before the next member
-            if closed:
+            c = byte(buf, i)
+            if c == COMMA:
+                i += 1
+                if byte(buf, i) <= 32:
+                    i = blank(buf, i, end)
+                break
+            if c == CLOSE_OBJECT:
+                i += 1
                 if not inside:
                     if doubtful:
                         kind[ARGS] = -1
                     return i
                 inside = False
+                continue
+            before = i
             i = blank(buf, i, end)
             if i >= end:
                 return MORE
-            closed = buf[i] == CLOSE_OBJECT
-            if not closed:
-                break
-            i += 1
-        if buf[i] != COMMA:
-            return BAD
-        i = blank(buf, i + 1, end)
-        fresh = False
+            if i == before:
+                return BAD
 
 
-@njit(cache=True, nogil=True)
-def _is(buf: Any, a: Any, b: Any, first: Any) -> Any:
-    """Say whether a quoted string is the one given character."""
-    return b - a == 3 and buf[a + 1] == first
+@compiled
+def _begins(buf: Any, a: Any, b: Any, text: Any) -> Any:
+    """Say whether ``buf[a:b]`` begins with a text."""
+    if b - a < len(text):
+        return False
+    same = True
+    for k in range(len(text)):
+        same &= byte(buf, a + k) == text[k]
+    return same
 
 
-@njit(cache=True, nogil=True)
-def _row(table: Any, buf: Any, role: Any, at: Any, to: Any, kind: Any, row: Any, ok: Any) -> Any:
-    """Fill the row of one event; False if there was no room for its words.
-
-    Loops over a list of fields instead of naming each: one call site compiles much faster.
-    """
-    row[:] = NULL
-    ok[0] &= kind[TS] == NUMBER
-    if role != FLOW:
-        ok[0] &= kind[NAME] == STRING and kind[DUR] == NUMBER
-        ok[0] &= (kind[ARGS] == 0 or kind[ARGS] == OBJECT) and kind[COLLECTIVE] == 0
-    for f in range(len(FIELDS)):
-        if not ok[0]:
-            return True
-        if not FIELDS[f, 3] & (1 << role):
-            continue
-        slot, column, how = FIELDS[f, 0], FIELDS[f, 1], FIELDS[f, 2]
-        if how == RAW_OF_SOME and not has_arguments(buf, at[NAME] + 1, to[NAME] - 1):
-            continue
-        if FIELDS[f, 4] >= 0 and kind[slot] == 0:  # an older spelling of the same key
-            slot = FIELDS[f, 4]
-        if how == TIME:
-            found = read_nanoseconds(buf, at[slot], to[slot])
-            ok[0] &= found != NULL
-        elif how == INTEGER:
-            found = read_field(buf, slot, at, to, kind, ok)
-        elif how == TEXT:
-            found = read_text(table, buf, slot, at, to, kind, ok)
-        else:
-            found = read_raw(table, buf, slot, at, to, kind)
-        if found == FULL and how >= TEXT:
-            return False
-        row[column] = found
-    if role == FLOW:
-        ok[0] &= kind[ID] != 0
-    if role == ACTIVITY:
-        ok[0] &= 0 <= row[C_DEVICE] < 2**31 and row[C_STREAM] != NULL and row[C_TS] > 0
-    return True
-
-
-@njit(cache=True, nogil=True)
+@compiled
 def scan(
     buf: Any, i: Any, end: Any, keys: Any, roles: Any, stack: Any, table: Any, rows: Any,
-    odd: Any, drops: Any, state: Any,
+    odd: Any, drops: Any, state: Any, notes: Any,
 ) -> Any:  # fmt: skip
     """Scan events from ``i`` on, which is where an event or the array's end must be.
 
@@ -234,33 +232,34 @@ def scan(
         Output: dropped events counted by type character and category code (last column: none).
     state : int array
         In and out: events so far, rows used, odd ones used, 1 if a comma was just read.
+    notes : Scratch
+        Room for what is noted of one event.
 
     Returns
     -------
     tuple
         (how it ended, position): where to go on.
     """
-    at, to = np.zeros(SLOTS, np.int64), np.zeros(SLOTS, np.int64)
-    kind = np.zeros(SLOTS, np.int64)
-    ok = np.ones(1, np.bool_)
+    at, to, kind = notes.start, notes.stop, notes.kind
     known = len(roles)
     while True:
         i = blank(buf, i, end)
         if i >= end:
             return NEED_MORE, i
-        if buf[i] == CLOSE_ARRAY:
+        if byte(buf, i) == CLOSE_ARRAY:
             return (INVALID if state[3] else DONE), i + 1
         if state[0] > 0 and not state[3]:
             return INVALID, i
         if state[1] >= len(rows) or state[2] >= len(odd):
             return NO_ROOM, i
         start = i
-        if buf[i] != OPEN_OBJECT:
+        if byte(buf, i) != OPEN_OBJECT:
             i, _ = value(buf, i, end)
-            kind[:] = 0
+            for k in range(SLOTS):
+                kind[k] = 0
             plain = False
         else:
-            i = _event(buf, i, end, keys, at, to, kind)
+            i = _event(buf, i, end, keys, notes)
             plain = True
         if i == MORE:
             return NEED_MORE, start
@@ -269,54 +268,53 @@ def scan(
         after = blank(buf, i, end)
         if after >= end:  # whether a comma follows is not known yet
             return NEED_MORE, start
-        row = rows[state[1]]
-        ok[0] = plain and kind[PH] == STRING and to[PH] - at[PH] == 3 and kind[CAT] in (0, STRING)
-        ok[0] &= kind[ARGS] != -1
-        role = UNKNOWN
-        category = np.int64(-1)
-        if ok[0]:
+        ok = (
+            plain and kind[PH] == STRING and to[PH] - at[PH] == 3
+            and (kind[CAT] == 0 or kind[CAT] == STRING) and kind[ARGS] != -1
+        )  # fmt: skip
+        if ok:
+            role = UNKNOWN
+            category = np.int64(-1)
             if kind[CAT] == STRING:
-                category = code(table, buf, at[CAT] + 1, to[CAT] - 1)
+                category = same_as_before(table, buf, at[CAT] + 1, to[CAT] - 1, CAT, notes)
                 if category == FULL:
                     return NO_WORDS, start
                 role = roles[category] if category < known else UNKNOWN
-            complete = _is(buf, at[PH], to[PH], 88)
-            if role == STACK and complete:
-                ok[0] &= kind[NAME] == STRING
-                if ok[0]:
-                    is_module = to[NAME] - at[NAME] - 2 >= len(stack)
-                    for k in range(len(stack)):
-                        is_module = is_module and buf[at[NAME] + 1 + k] == stack[k]
-                    if not is_module:
-                        role = DROP
-            flow = role == FLOW and not complete
-            keep = (complete and role in (RANGE, STACK, LAUNCH, ACTIVITY)) or (
-                flow and (_is(buf, at[PH], to[PH], 115) or _is(buf, at[PH], to[PH], 102))
-            )
-            if ok[0] and not keep:
-                if (role == FLOW and complete) or (role == UNKNOWN and (complete or category >= 0)):
-                    ok[0] = False  # rare: the plain reader counts it by its own words
-                else:
-                    last = drops.shape[1] - 1
-                    drops[buf[at[PH] + 1], category if category >= 0 else last] += 1
-            elif ok[0]:
-                if not _row(table, buf, FLOW if flow else role, at, to, kind, row, ok):
-                    return NO_WORDS, start
-                if ok[0]:
-                    row[C_EVENT] = state[0]
-                    row[C_CAT] = category
-                    row[C_ROLE] = role
+            ph = byte(buf, at[PH] + 1)
+            if role == STACK and ph == 88:
+                ok = kind[NAME] == STRING
+                if ok and not _begins(buf, at[NAME] + 1, to[NAME] - 1, stack):
+                    role = DROP
+            flow = role == FLOW and (ph == 115 or ph == 102)
+            if flow or (ph == 88 and role <= ACTIVITY):
+                if ok:
+                    r = state[1]
+                    how = fill_row(table, buf, role, notes, rows, r)
+                    if how < 0:
+                        return NO_WORDS, start
+                    ok = how > 0
+                if ok:
+                    rows[r, C_EVENT] = state[0]
+                    rows[r, C_CAT] = category
+                    rows[r, C_ROLE] = role
                     if flow:
-                        row[C_ROLE] = FLOW_START if _is(buf, at[PH], to[PH], 115) else FLOW_END
+                        rows[r, C_ROLE] = FLOW_START if ph == 115 else FLOW_END
                     state[1] += 1
-        if not ok[0]:
+            elif ok:
+                # what is rare the plain reader counts by its own words
+                ok = role != UNKNOWN or (ph != 88 and category < 0)
+                ok = ok and not (role == FLOW and ph == 88)
+                if ok:
+                    last_column = drops.shape[1] - 1
+                    drops[ph, category if category >= 0 else last_column] += 1
+        if not ok:
             odd[state[2], 0], odd[state[2], 1], odd[state[2], 2] = state[0], start, i
             state[2] += 1
         state[0] += 1
         i = after
         state[3] = 0
-        if buf[i] == COMMA:
+        if byte(buf, i) == COMMA:
             state[3] = 1
             i += 1
-        elif buf[i] != CLOSE_ARRAY:
+        elif byte(buf, i) != CLOSE_ARRAY:
             return INVALID, i

@@ -36,6 +36,7 @@ from chopper_jupyter.core.importers.kineto_events import (
     rank_events,
     skip_reason,
 )
+from chopper_jupyter.core.importers.raw_bytes import IS_LITTLE, PADDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +59,9 @@ ROLES: dict[str, int] = {
 
 MAX_EVENT = 64 << 20
 DROP_COLUMNS = 256
+
+ROWS, ODD_ROWS = 1 << 13, 1 << 12
+"""Room for the events of one call of the scanner; small enough to stay in the processor's cache."""
 
 
 @dataclass
@@ -137,33 +141,63 @@ def scan_file(path: Path) -> Scan:
     return result
 
 
+class _Text:
+    """The text that is not scanned yet, in one buffer that is used again and again."""
+
+    def __init__(self) -> None:
+        self.buffer = np.zeros(0, np.uint8)
+        self.end = 0
+
+    def add(self, block: bytes, at: int) -> None:
+        """Drop what lies before ``at`` and put a block behind the rest."""
+        kept = self.end - at
+        end = kept + len(block)
+        buffer = self.buffer
+        if end + PADDING > len(buffer):
+            buffer = np.zeros(2 * end + PADDING, np.uint8)
+        buffer[:kept] = self.buffer[at : self.end]
+        buffer[kept:end] = np.frombuffer(block, np.uint8)
+        buffer[end : end + PADDING] = 0
+        self.buffer, self.end = buffer, end
+
+    def part(self, at: int, end: int) -> bytes:
+        """Return a part of the text."""
+        return self.buffer[at:end].tobytes()
+
+
 class _State:
     """The arrays that the compiled scanner works on."""
 
     def __init__(self) -> None:
+        if not IS_LITTLE:
+            raise NotPlain
         self.keys = layout.key_table()
         self.roles = np.array(list(ROLES.values()), np.int64)
         self.stack = np.frombuffer(b"nn.Module: ", np.uint8)
         self.table = word_table.new_table()
         word_table.seed(self.table, [c.encode() for c in ROLES])
         self.drops = np.zeros((256, DROP_COLUMNS), np.int64)
+        self.rows = np.empty((ROWS, layout.COLUMNS), np.int64)
+        self.odd = np.empty((ODD_ROWS, 3), np.int64)
         self.state = np.zeros(4, np.int64)
+        self.notes = layout.new_scratch()
         self.result = Scan()
 
     def run(self, data: bytes, stream: Iterator[bytes]) -> tuple[bool, bytes]:
         """Scan to the end of the array, or of the file; say which, and return what is left."""
+        text = _Text()
+        text.add(data, 0)
         while True:
-            ended, at = self._block(data)
-            if ended == layout.DONE:
-                return True, data[at:]
-            if ended == layout.INVALID or len(data) - at > MAX_EVENT:
+            ended, at = self._block(text)
+            if ended == layout.INVALID or text.end - at > MAX_EVENT:
                 raise NotPlain
-            following = next(stream, b"")
+            following = b"" if ended == layout.DONE else next(stream, b"")
             if not following:
-                if not self.state[0]:
+                if not self.state[0] and ended != layout.DONE:
                     raise NotPlain  # nothing whole
-                return False, data[at:]
-            data = data[at:] + following
+                self._keep_rows()
+                return ended == layout.DONE, text.part(at, text.end)
+            text.add(following, at)
 
     def salvage(self, rest: bytes) -> None:
         """Take what is left of a file cut short as the plain reader does: one event at most."""
@@ -174,29 +208,32 @@ class _State:
             self.result.odd.append((int(self.state[0]), event))
             self.state[0] += 1
 
-    def _block(self, data: bytes) -> tuple[int, int]:
-        """Scan one block as far as it goes."""
-        buf = np.frombuffer(data, np.uint8)
+    def _block(self, text: _Text) -> tuple[int, int]:
+        """Scan the text that is there as far as it goes."""
         at = 0
         while True:
-            capacity = data.count(b'"ph"', at) + 64
-            rows = np.empty((capacity, layout.COLUMNS), np.int64)
-            odd = np.empty((capacity, 3), np.int64)
-            self.state[1:3] = 0
             ended, position = scan(
-                buf, at, len(buf), self.keys, self.roles, self.stack, self.table, rows, odd,
-                self.drops, self.state,
+                text.buffer, at, text.end, self.keys, self.roles, self.stack, self.table,
+                self.rows, self.odd, self.drops, self.state, self.notes,
             )  # fmt: skip
-            check_utf8(data[at:position])
-            for name, columns in fast_columns.split(rows[: self.state[1]]).items():
-                self.result.blocks.setdefault(name, []).append(columns)
-            for number, start, end in odd[: self.state[2]].tolist():
-                self.result.odd.append((number, read_value(utf8(data[start:end]))))
+            check_utf8(text.part(at, position))
+            for number, start, end in self.odd[: self.state[2]].tolist():
+                event = read_value(utf8(text.part(start, end)))
+                self.result.odd.append((number, event))
+            self.state[2] = 0
             at = position
             if ended == layout.NO_WORDS:
                 self.table = word_table.grown(self.table, 1 << 16)
-            elif ended != layout.NO_ROOM:
+            elif ended == layout.NO_ROOM:
+                self._keep_rows()
+            else:
                 return ended, at
+
+    def _keep_rows(self) -> None:
+        """Move the rows into columns, so that there is room for more."""
+        for name, columns in fast_columns.split(self.rows[: self.state[1]]).items():
+            self.result.blocks.setdefault(name, []).append(columns)
+        self.state[1] = 0
 
     def dropped(self) -> list[tuple[str, str, int]]:
         """Return the dropped events by type and category."""

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from chopper_jupyter.core.importers.raw_bytes import PADDING, compiled, lowest, word
 
 FULL = -1
 
+_START, _PRIME = np.uint64(14695981039346656037), np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+
+
+ENTRY = 4
+"""Numbers of an entry: hash, length, offset and code of a word, in one line of the cache."""
+
 
 class WordTable(NamedTuple):
-    """The arrays of the dictionary; ``counts`` holds the number of words and of bytes used."""
+    """The arrays of the dictionary; ``counts`` holds the number of words and of bytes used.
 
-    slots: npt.NDArray[np.int32]
-    hashes: npt.NDArray[np.uint64]
+    ``places`` has an entry for each of twice as many places as there may be words; a code of -1
+    is an empty place.
+    """
+
+    places: npt.NDArray[np.int64]
     offsets: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int32]
     arena: npt.NDArray[np.uint8]
     counts: npt.NDArray[np.int64]
 
@@ -25,10 +36,8 @@ class WordTable(NamedTuple):
 def new_table(words: int = 1 << 14, size: int = 1 << 20) -> WordTable:
     """Make an empty dictionary with room for so many words and bytes."""
     return WordTable(
-        np.full(words * 2, -1, np.int32),
-        np.zeros(words, np.uint64),
-        np.zeros(words, np.int64),
-        np.zeros(words, np.int32),
+        np.full(words * 2 * ENTRY, -1, np.int64),
+        np.zeros(words + 1, np.int64),
         np.zeros(size, np.uint8),
         np.zeros(2, np.int64),
     )
@@ -36,92 +45,94 @@ def new_table(words: int = 1 << 14, size: int = 1 << 20) -> WordTable:
 
 def grown(table: WordTable, need: int) -> WordTable:
     """Return a copy with twice the room, and room for ``need`` more bytes."""
-    count, used = (int(n) for n in table.counts)
-    bigger = new_table(len(table.hashes) * 2, max(len(table.arena) * 2, used + 2 * need))
-    for name in ("hashes", "offsets", "lengths"):
-        getattr(bigger, name)[:count] = getattr(table, name)[:count]
-    bigger.arena[:used] = table.arena[:used]
-    bigger.counts[:] = table.counts
-    _rebuild(bigger.slots, bigger.hashes, count)
+    words, used = len(table.offsets) - 1, int(table.counts[1])
+    bigger = new_table(words * 2, max(len(table.arena) * 2, used + 2 * need))
+    for name in ("offsets", "arena", "counts"):
+        old = getattr(table, name)
+        getattr(bigger, name)[: len(old)] = old
+    _move(table.places, bigger.places)
     return bigger
 
 
 def words_of(table: WordTable) -> list[bytes]:
     """Return all words by code."""
-    data = table.arena.tobytes()
-    count = int(table.counts[0])
-    return [
-        data[o : o + n]
-        for o, n in zip(table.offsets[:count].tolist(), table.lengths[:count].tolist(), strict=True)
-    ]
+    count, used = table.counts.tolist()
+    data, edges = table.arena[:used].tobytes(), table.offsets[: count + 1].tolist()
+    return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
 def seed(table: WordTable, words: list[bytes]) -> None:
     """Give the words codes 0, 1, 2, ... in an empty dictionary."""
-    for word in words:
-        code(table, np.frombuffer(word, np.uint8), 0, len(word))
+    for text in words:
+        code(table, np.frombuffer(text + bytes(PADDING), np.uint8), 0, len(text))
 
 
-@njit(cache=True, nogil=True)
-def _rebuild(slots: Any, hashes: Any, count: Any) -> None:
-    mask = len(slots) - 1
-    for k in range(count):
-        at = np.int64(hashes[k] & np.uint64(mask))
-        while slots[at] >= 0:
-            at = (at + 1) & mask
-        slots[at] = k
+@compiled
+def _move(places: Any, bigger: Any) -> None:
+    mask = len(bigger) // ENTRY - 1
+    for at in range(0, len(places), ENTRY):
+        if places[at + 3] >= 0:
+            to = (places[at] & mask) * ENTRY
+            while bigger[to + 3] >= 0:
+                to = (to + ENTRY) % len(bigger)
+            for k in range(ENTRY):
+                bigger[to + k] = places[at + k]
 
 
-@njit(cache=True, nogil=True)
-def _hash(buf: Any, a: Any, b: Any) -> Any:
-    """Hash bytes by four interleaved multiplications, which do not wait for each other."""
-    prime = np.uint64(1099511628211)
-    h0 = np.uint64(14695981039346656037) ^ np.uint64(b - a)
-    h1, h2, h3 = h0 + prime, h0 ^ prime, ~h0
-    k = a
-    while k + 4 <= b:
-        h0 = (h0 ^ np.uint64(buf[k])) * prime
-        h1 = (h1 ^ np.uint64(buf[k + 1])) * prime
-        h2 = (h2 ^ np.uint64(buf[k + 2])) * prime
-        h3 = (h3 ^ np.uint64(buf[k + 3])) * prime
-        k += 4
-    while k < b:
-        h0 = (h0 ^ np.uint64(buf[k])) * prime
-        k += 1
-    h0 = (h0 ^ (h1 >> np.uint64(7))) * prime
-    h0 = (h0 ^ (h2 >> np.uint64(13))) * prime
-    h0 = (h0 ^ (h3 >> np.uint64(19))) * prime
-    return h0 ^ (h0 >> np.uint64(29))
+@compiled
+def _mixed(h: Any, w: Any) -> Any:
+    h = (h ^ w) * _PRIME
+    return h ^ (h >> _HALF)
 
 
-@njit(cache=True, nogil=True)
+@compiled
+def _hash(buf: Any, a: Any, n: Any) -> Any:
+    """Hash ``n`` bytes, eight at a time; the last eight may overlap those before."""
+    h = _START ^ np.uint64(n)
+    if n < 8:
+        return _mixed(h, word(buf, a) & lowest(n))
+    last = a + n - 8
+    while a < last:
+        h = _mixed(h, word(buf, a))
+        a += 8
+    return _mixed(h, word(buf, last))
+
+
+@compiled
+def _same(one: Any, o: Any, other: Any, a: Any, n: Any) -> Any:
+    """Say whether ``n`` bytes are the same in two buffers."""
+    if n < 8:
+        return (word(one, o) ^ word(other, a)) & lowest(n) == 0
+    last = n - 8
+    k = 0
+    while k < last:
+        if word(one, o + k) != word(other, a + k):
+            return False
+        k += 8
+    return word(one, o + last) == word(other, a + last)
+
+
+@compiled
 def code(table: Any, buf: Any, a: Any, b: Any) -> Any:
     """Return the code of ``buf[a:b]``; FULL if there is no room for a new word."""
-    h = _hash(buf, a, b)
-    slots = table.slots
-    mask = len(slots) - 1
-    at = np.int64(h & np.uint64(mask))
     n = b - a
-    while slots[at] >= 0:
-        w = slots[at]
-        if table.hashes[w] == h and table.lengths[w] == n:
-            o = table.offsets[w]
-            different = np.uint8(0)
-            for k in range(n):  # without an early exit it compiles to wide comparisons
-                different |= table.arena[o + k] ^ buf[a + k]
-            if different == 0:
-                return np.int64(w)
-        at = (at + 1) & mask
-    count = table.counts[0]
-    used = table.counts[1]
-    if count >= len(table.hashes) or used + n > len(table.arena):
+    h = np.int64(_hash(buf, a, n))
+    places = table.places
+    at = (h & (len(places) // ENTRY - 1)) * ENTRY
+    while places[at + 3] >= 0:
+        if (
+            places[at] == h
+            and places[at + 1] == n
+            and _same(table.arena, places[at + 2], buf, a, n)
+        ):
+            return places[at + 3]
+        at = (at + ENTRY) % len(places)
+    count, used = table.counts[0], table.counts[1]
+    if count + 1 >= len(table.offsets) or used + n + PADDING > len(table.arena):
         return np.int64(FULL)
     for k in range(n):
         table.arena[used + k] = buf[a + k]
-    table.hashes[count] = h
-    table.offsets[count] = used
-    table.lengths[count] = n
-    table.counts[0] = count + 1
-    table.counts[1] = used + n
-    slots[at] = count
-    return np.int64(count)
+    places[at], places[at + 1], places[at + 2], places[at + 3] = h, n, used, count
+    table.counts[0], table.counts[1] = count + 1, used + n
+    table.offsets[count + 1] = used + n
+    return count

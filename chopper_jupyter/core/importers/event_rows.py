@@ -1,0 +1,124 @@
+"""Compiled: the row of integers of one understood event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chopper_jupyter.core.importers.event_layout import (
+    ACTIVITY,
+    ARGS,
+    C_DEVICE,
+    C_NAME,
+    C_PID,
+    C_STREAM,
+    C_TID,
+    C_TS,
+    COLLECTIVE,
+    CONCRETE,
+    DUR,
+    FLOW,
+    ID,
+    NAME,
+    NULL,
+    NUMBERS_OF,
+    PID,
+    TID,
+    TS,
+    WRITTEN_OF,
+)
+from chopper_jupyter.core.importers.event_values import (
+    has_arguments,
+    same_as_before,
+)
+from chopper_jupyter.core.importers.json_scan import (
+    MINUS,
+    NUMBER,
+    OBJECT,
+    STRING,
+)
+from chopper_jupyter.core.importers.raw_bytes import (
+    byte,
+    compiled,
+)
+from chopper_jupyter.core.importers.word_table import FULL, code
+
+
+@compiled
+def _numbers(role: Any, notes: Any, rows: Any, r: Any) -> Any:
+    """Fill the integer columns of a row; False if one is not plain."""
+    kind, number_of = notes.kind, notes.number
+    odd = False
+    k = 0
+    while NUMBERS_OF[role, k, 0] >= 0:
+        slot = NUMBERS_OF[role, k, 0]
+        if kind[slot] == 0:
+            slot = NUMBERS_OF[role, k, 2]
+        what = kind[slot]
+        found = number_of[slot] if what == NUMBER else np.int64(NULL)
+        odd |= what != 0 and found == NULL
+        rows[r, NUMBERS_OF[role, k, 1]] = found
+        k += 1
+    return not odd
+
+
+@compiled
+def _texts(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> Any:
+    """Fill the columns of texts: 1; 0 if one is not plain, -1 if there was no room for words."""
+    at, to, kind = notes.start, notes.stop, notes.kind
+    for slot, column in ((PID, C_PID), (TID, C_TID)):
+        a, b = at[slot], to[slot]
+        if kind[slot] == STRING:
+            a, b = a + 1, b - 1
+        elif kind[slot] != NUMBER or byte(buf, a) == MINUS:
+            return 0
+        found = same_as_before(table, buf, a, b, slot, notes)
+        if found == FULL:
+            return -1
+        rows[r, column] = found
+    if role == FLOW:
+        return 1
+    found = code(table, buf, at[NAME] + 1, to[NAME] - 1)
+    if found == FULL:
+        return -1
+    rows[r, C_NAME] = found
+    k = 0
+    while WRITTEN_OF[role, k, 0] >= 0:
+        slot, column = WRITTEN_OF[role, k, 0], WRITTEN_OF[role, k, 1]
+        if kind[slot] == 0:  # maybe an older spelling of the same key
+            slot = WRITTEN_OF[role, k, 2]
+        k += 1
+        rows[r, column] = NULL
+        if kind[slot] == 0 or (
+            slot == CONCRETE and not has_arguments(buf, at[NAME] + 1, to[NAME] - 1)
+        ):
+            continue
+        found = code(table, buf, at[slot], to[slot])
+        if found == FULL:
+            return -1
+        rows[r, column] = found
+    return 1
+
+
+@compiled
+def fill_row(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> Any:
+    """Fill the row of one event: 1; 0 if it is not plain, -1 if there was no room for words."""
+    kind = notes.kind
+    if kind[TS] != NUMBER:
+        return 0
+    if role == FLOW:
+        if kind[ID] == 0:
+            return 0
+    elif (
+        kind[NAME] != STRING or kind[DUR] != NUMBER or kind[COLLECTIVE] != 0
+        or (kind[ARGS] != 0 and kind[ARGS] != OBJECT)
+    ):  # fmt: skip
+        return 0
+    if not _numbers(role, notes, rows, r):
+        return 0
+    if role == ACTIVITY and not (
+        0 <= rows[r, C_DEVICE] < 2**31 and rows[r, C_STREAM] != NULL and rows[r, C_TS] > 0
+    ):
+        return 0
+    return _texts(table, buf, role, notes, rows, r)
