@@ -23,6 +23,7 @@ from chopper_jupyter.collect.run_writer import describe_machine, describe_torch,
 from chopper_jupyter.collect.session import Session
 from chopper_jupyter.collect.telemetry import Sampler, start_sampler
 from chopper_jupyter.collect.ticket import Ticket, from_environment
+from chopper_jupyter.collect.uninterrupted import uninterrupted
 from chopper_jupyter.core import run_folder
 
 if TYPE_CHECKING:
@@ -94,16 +95,16 @@ class Joined:
         if self.finished or self.pid != os.getpid():
             return
         self.finished = True
-        try:
-            self.session.finish(well=well)
-            if self.session.failure is not None:
-                _tell(self.ticket, f"its recording is lost: {self.session.failure!r}")
-            self._write_status()
-        except Exception as error:  # noqa: BLE001  a full disk, most likely
-            _tell(self.ticket, f"its recording could not be saved: {error!r}")
-        finally:
+        with uninterrupted():
+            try:
+                self.session.finish(well=well)
+                if self.session.failure is not None:
+                    _tell(self.ticket, f"its recording is lost: {self.session.failure!r}")
+                self._write_status()
+            except Exception as error:  # noqa: BLE001  a full disk, most likely
+                _tell(self.ticket, f"its recording could not be saved: {error!r}")
             self._sampler.stop()
-            self._leave_signals()
+        self._leave_signals()
 
     def _begin(self) -> bool:
         """Take this process's place in the run folder; asked when it begins to train."""
@@ -149,7 +150,6 @@ class Joined:
     def _saved(self) -> None:
         self._sampler.stop()
         self._write_status()
-        self._leave_signals()
 
     def _write_status(self) -> None:
         if self._stem is None:  # it never trained

@@ -126,6 +126,7 @@ class Recording:
 
     _active: Recording | None = None
     _activating = threading.Lock()
+    _of_parent: Recording | None = None
 
     def __init__(
         self,
@@ -228,9 +229,9 @@ class Recording:
         active, cls._active = cls._active, None
         if active is None or not hasattr(active, "_session"):
             return
+        cls._of_parent = active  # what it announced must stay: garbage collection would undo it
         with suppress(Exception):  # whatever runs in the fork must run
-            active._around.pop_all()  # noqa: SLF001  of this class
-            active._session.window.abandon()  # noqa: SLF001
+            active._session.window.abandon()  # noqa: SLF001  of this class
             join(active.ticket)
 
     @cached_property

@@ -10,23 +10,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+HELD_BACK = (signal.SIGINT, signal.SIGTERM)
+"""Interrupts, and requests to end where somebody (we ourselves in ranks) handles them."""
+
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold back interrupts; one that arrives is delivered when the context ends.
+    """Hold back signals that have a handler; those that arrive are delivered at the end.
 
     A profiler that is interrupted halfway through its start or stop stays on for ever. Only
     the main thread receives signals, so elsewhere there is nothing to do.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    arrived: list[tuple[Any, ...]] = []
-    signal.signal(signal.SIGINT, lambda *args: arrived.append(args))
+    handlers: dict[int, Any] = {}
+    for number in HELD_BACK:
+        handler = signal.getsignal(number)
+        if callable(handler):
+            handlers[number] = handler
+    arrived: dict[int, tuple[Any, ...]] = {}
+    for number in handlers:
+        signal.signal(number, lambda *args: arrived.setdefault(args[0], args))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if arrived:
-            before(*arrived[0])
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number, args in arrived.items():
+            handlers[number](*args)

@@ -71,6 +71,15 @@ class Teller:
             self._claim(out if isinstance(out, tuple | list) else (out,), inputs, place)
         return out
 
+    def loss(self, logits, targets):
+        """Compute the loss, run its backward, and return it."""
+        loss = self.tell(
+            ("forward", None, "loss"), lambda: models.cross_entropy(logits, targets), (logits,)
+        )
+        with record_function(PREFIX + BACKWARD):
+            loss.backward()
+        return loss
+
     def _direct(self, name, call, inputs):
         return self.tell(("forward", self._layer, name), call, inputs)
 
@@ -187,12 +196,7 @@ def train(
             adam.zero_grad(set_to_none=not keep_gradients)
 
     def micro_batch():
-        logits = model(tokens)
-        loss = teller.tell(
-            ("forward", None, "loss"), lambda: models.cross_entropy(logits, targets), (logits,)
-        )
-        with record_function(PREFIX + BACKWARD):
-            loss.backward()
+        teller.loss(model(tokens), targets)
 
     with teller.installed(), profile(folder, warmup=1, iterations=iterations - 1):
         for number in range(iterations):
@@ -211,17 +215,26 @@ def train(
     return take_out(rank_file(folder, 0))
 
 
+COMMUNICATION = ("FSDP::", "fsdp::", "FullyShardedDataParallel._", "c10d::", "torch.distributed.")
+SHARDING = Place(None, None, None, "communication")
+"""Where work belongs that sharding or its collectives do inside somebody's forward or backward."""
+
+
 def take_out(path):
-    """Take the truth out of a rank file; what is left knows nothing of it."""
+    """Take the truth out of a rank file; what is left knows nothing of it.
+
+    Returns the rows, those of sharding and its collectives among them.
+    """
     document = json.loads(gzip.decompress(path.read_bytes()), parse_float=str)
     rows, kept = [], []
     for event in document["traceEvents"]:
-        if str(event.get("name", "")).startswith(PREFIX):
-            if event["ph"] == "X":
-                start = document["baseTimeNanoseconds"] + ns(event["ts"])
-                name = event["name"].removeprefix(PREFIX)
-                rows.append(Row(start, start + ns(event["dur"]), _place(name)))
-        else:
+        name = str(event.get("name", ""))
+        told = name.startswith(PREFIX)
+        if event["ph"] == "X" and (told or name.startswith(COMMUNICATION)):
+            start = document["baseTimeNanoseconds"] + ns(event["ts"])
+            place = _place(name.removeprefix(PREFIX)) if told else SHARDING
+            rows.append(Row(start, start + ns(event["dur"]), place))
+        if not told:
             kept.append(event)
     document["traceEvents"] = kept
     path.write_bytes(gzip.compress(json.dumps(document).encode(), 1))
