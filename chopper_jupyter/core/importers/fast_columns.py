@@ -66,10 +66,11 @@ LAYOUT: dict[str, dict[str, tuple[int, Any]]] = {
 
 ROLES_OF = {
     "ranges": (scanner.RANGE, scanner.STACK),
-    "launches": (scanner.LAUNCH,),
-    "device": (scanner.ACTIVITY,),
+    "launches": (scanner.LAUNCH, scanner.LAUNCH),
+    "device": (scanner.ACTIVITY, scanner.ACTIVITY),
     "flows": (scanner.FLOW_START, scanner.FLOW_END),
 }
+"""First and last role of the rows of each table."""
 
 KINDS = {
     "cpu_op": "op", "Operator": "op", "user_annotation": "annotation",
@@ -91,10 +92,11 @@ WORD_COLUMNS = {
 
 def split(rows: Ints) -> dict[str, Block]:
     """Split one block's rows by table, in columns no wider than needed."""
-    role = rows[:, scanner.C_ROLE]
+    role = rows[:, scanner.C_ROLE].copy()
     result = {}
     for name, layout in LAYOUT.items():
-        mine = rows[np.isin(role, ROLES_OF[name])]
+        least, most = ROLES_OF[name]
+        mine = rows[(role >= least) & (role <= most)]
         if len(mine):
             result[name] = {key: mine[:, at].astype(kind) for key, (at, kind) in layout.items()}
     return result
@@ -197,14 +199,24 @@ def _nullable(values: npt.NDArray[Any], also: int) -> pa.Array:
 
 def _words(codes: npt.NDArray[Any], texts: list[str]) -> pa.DictionaryArray:
     """Encode a column by the words it uses, in order of their codes."""
-    used, index = np.unique(codes, return_inverse=True)
-    missing = len(used) > 0 and used[0] < 0
-    found = used[1:] if missing else used
-    position = index.astype(np.int32) - np.int32(missing)
+    missing = codes < 0
+    used, position = _distinct(np.where(missing, len(texts), codes))
+    found = used[:-1] if len(used) and used[-1] == len(texts) else used
     return pa.DictionaryArray.from_arrays(
-        pa.array(position, mask=position < 0),
+        pa.array(position.astype(np.int32), mask=missing),
         pa.array([texts[c] for c in found.tolist()], pa.string()),
     )
+
+
+def _distinct(codes: npt.NDArray[Any]) -> tuple[Ints, Ints]:
+    """Return the codes that occur, ascending, and the place of each row's among them.
+
+    As ``numpy.unique`` does by sorting; codes are small, so that counting them is faster.
+    """
+    used = np.flatnonzero(np.bincount(codes))
+    place = np.zeros(int(used[-1]) + 1 if len(used) else 0, np.int64)
+    place[used] = np.arange(len(used))
+    return used, place[codes]
 
 
 def _meaning(raw: pa.DictionaryArray, text_of: Callable[[Any], str | None]) -> pa.DictionaryArray:
@@ -220,7 +232,7 @@ def _meaning(raw: pa.DictionaryArray, text_of: Callable[[Any], str | None]) -> p
 
 def _encoded(codes: npt.NDArray[Any], kinds: list[str]) -> pa.DictionaryArray:
     """Encode a column by the kind of each code; kinds that no row has are no words of it."""
-    used, index = np.unique(codes, return_inverse=True)
+    used, index = _distinct(codes)
     words = {kind: i for i, kind in enumerate(dict.fromkeys(kinds[c] for c in used.tolist()))}
     to = np.array([words[kinds[c]] for c in used.tolist()], np.int32)
     return pa.DictionaryArray.from_arrays(
@@ -229,16 +241,20 @@ def _encoded(codes: npt.NDArray[Any], kinds: list[str]) -> pa.DictionaryArray:
 
 
 def _threads(block: Block, texts: list[str], reader: EventReader) -> Ints:
-    pairs = block["pid"].astype(np.int64) << 32 | block["tid"]
-    used, index = np.unique(pairs, return_inverse=True)
-    number = [reader.threads.of(texts[p >> 32], texts[p & 0xFFFFFFFF]) for p in used.tolist()]
-    return np.array(number, np.int64)[index] if len(used) else np.zeros(0, np.int64)
+    pids, pid = _distinct(block["pid"])
+    tids, tid = _distinct(block["tid"])
+    pairs, index = _distinct(pid * len(tids) + tid)
+    number = [
+        reader.threads.of(texts[pids[pair // len(tids)]], texts[tids[pair % len(tids)]])
+        for pair in pairs.tolist()
+    ]
+    return np.array(number, np.int64)[index]
 
 
 def _processes(pids: npt.NDArray[Any], texts: list[str], reader: EventReader) -> Ints:
-    used, index = np.unique(pids, return_inverse=True)
+    used, index = _distinct(pids)
     number = [reader.threads.process_of(texts[p]) for p in used.tolist()]
-    return np.array(number, np.int64)[index] if len(used) else np.zeros(0, np.int64)
+    return np.array(number, np.int64)[index]
 
 
 def _count(tid: Ints, kind: pa.DictionaryArray, reader: EventReader) -> None:
@@ -297,6 +313,6 @@ def _flows(
 
 def _arrows(block: Block) -> Ints:
     """Tell the arrows apart by process and id: files fused from several ranks reuse the ids."""
-    processes, process = np.unique(block["pid"], return_inverse=True)
+    processes, process = _distinct(block["pid"])
     _, number = np.unique(block["id"], return_inverse=True)
     return np.asarray(number * len(processes) + process, np.int64)

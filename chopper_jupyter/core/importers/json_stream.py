@@ -149,12 +149,6 @@ def values_before(head: str) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def check_utf8(data: bytes) -> None:
-    """Raise NotPlain if the bytes are not UTF-8."""
-    if not data.isascii():
-        utf8(data)
-
-
 def utf8(data: bytes) -> str:
     """Decode bytes; raise NotPlain if they are not UTF-8."""
     try:

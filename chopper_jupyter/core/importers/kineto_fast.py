@@ -23,7 +23,6 @@ from chopper_jupyter.core.importers.json_events import (
 from chopper_jupyter.core.importers.json_stream import (
     NotPlain,
     blocks,
-    check_utf8,
     read_value,
     split_head,
     utf8,
@@ -216,7 +215,8 @@ class _State:
                 text.buffer, at, text.end, self.keys, self.roles, self.stack, self.table,
                 self.rows, self.odd, self.drops, self.state, self.notes,
             )  # fmt: skip
-            check_utf8(text.part(at, position))
+            if text.buffer[at:position].max(initial=0) >= 128:  # noqa: PLR2004  not ASCII
+                utf8(text.part(at, position))
             for number, start, end in self.odd[: self.state[2]].tolist():
                 event = read_value(utf8(text.part(start, end)))
                 self.result.odd.append((number, event))
