@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-HELD_BACK = (signal.SIGINT, signal.SIGTERM)
+HELD_BACK: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM)
 """Interrupts, and requests to end where somebody (we ourselves in ranks) handles them."""
 
 
