@@ -28,9 +28,7 @@ from chopper_jupyter.collect.replay.history import History
 from chopper_jupyter.collect.replay.notebook import OPTIONS as REPLAY_OPTIONS
 from chopper_jupyter.collect.replay.notebook import replay
 from chopper_jupyter.core.errors import ChopperError, CollectError
-from chopper_jupyter.core.read import read_trace
 from chopper_jupyter.core.run_folder import is_run_folder, read_run
-from chopper_jupyter.core.trace import Trace
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -162,6 +160,9 @@ def chopper(line: str) -> None:
     The profiled cell is run again under the counter tool of this machine, once per pass.
     """
     __tracebackhide__ = True
+    from chopper_jupyter.core.read import read_trace  # noqa: PLC0415  loading the extension
+    from chopper_jupyter.core.trace import Trace  # noqa: PLC0415  must not wait for Arrow
+
     shell = get_ipython()
     arguments = parse_argstring(LINE_MAGIC, line)
     arguments.counters = arguments.counters or "matrix,memory"

@@ -10,7 +10,16 @@ from chopper_jupyter.charts.axes import clipped
 from chopper_jupyter.charts.chart import Chart
 from chopper_jupyter.charts.colours import theme
 from chopper_jupyter.charts.op_times import MOST
-from chopper_jupyter.charts.runs import OTHER, Runs, factors, per_run, provenance, titled, words
+from chopper_jupyter.charts.runs import (
+    OTHER,
+    Runs,
+    factors,
+    op_labels,
+    per_run,
+    provenance,
+    titled,
+    words,
+)
 from chopper_jupyter.charts.stacked_bars import stacked_bars
 from chopper_jupyter.core.analysis.idle_causes import CAUSES
 from chopper_jupyter.core.analysis.idle_causes import idle_causes as causes_of
@@ -20,8 +29,6 @@ from chopper_jupyter.core.schema import PHASES
 
 if TYPE_CHECKING:
     from chopper_jupyter.core.trace import Trace
-
-_SHORT = {"forward": "f", "backward": "b", "optimizer": "opt"}
 
 
 def launch_overhead_data(runs: Runs) -> pd.DataFrame:
@@ -35,8 +42,7 @@ def launch_overhead_data(runs: Runs) -> pd.DataFrame:
 
     def table(trace: Trace) -> pd.DataFrame:
         rows = overhead_of(trace, ["phase", "op"])
-        phase = words(rows["phase"]).map(lambda name: _SHORT.get(name, name))
-        columns = {"op": phase + " " + words(rows["op"])}
+        columns = {"op": op_labels(rows)}
         prep, call = (rows[f"mean_{n}_us"].astype(float).fillna(0) for n in ("prep", "call"))
         total = rows["launch_ns"].astype(float).fillna(0)
         made = pd.DataFrame(

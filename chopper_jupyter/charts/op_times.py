@@ -10,7 +10,7 @@ import pandas as pd
 from chopper_jupyter.charts.axes import clipped
 from chopper_jupyter.charts.boxes import box_table, boxes
 from chopper_jupyter.charts.chart import Chart
-from chopper_jupyter.charts.runs import Runs, per_run, provenance, titled, words
+from chopper_jupyter.charts.runs import Runs, op_labels, per_run, provenance, titled, words
 from chopper_jupyter.core.analysis.summary import summarize
 from chopper_jupyter.core.errors import MissingDataError
 
@@ -24,7 +24,6 @@ MOST = 12
 
 MATRIX = ("gemm", "attention")
 VECTOR = ("norm", "elementwise", "optimizer")
-_SHORT = {"forward": "f", "backward": "b", "optimizer": "opt"}
 _COMMON = ("all_gather", "reduce_scatter")
 
 
@@ -49,8 +48,7 @@ def op_samples(runs: Runs, families: Sequence[str]) -> pd.DataFrame:
         rows = summarize(
             trace.filter(family=list(families)), ["gpu", "iteration", "phase", "op"], ["time"]
         )
-        phase = words(rows["phase"]).map(lambda name: _SHORT.get(name, name))
-        return _plain(rows, (phase + " " + words(rows["op"])).to_numpy())
+        return _plain(rows, op_labels(rows).to_numpy())
 
     return per_run(runs, table)
 

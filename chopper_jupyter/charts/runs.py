@@ -19,6 +19,8 @@ Runs: TypeAlias = Trace | Mapping[str, Trace]
 OTHER = "other"
 """How null is shown."""
 
+_SHORT = {"forward": "f", "backward": "b", "optimizer": "opt"}
+
 
 def named(runs: Runs) -> dict[str, Trace]:
     """Return the runs by name; a single Trace has its own."""
@@ -73,6 +75,12 @@ def factors(names: Iterable[str], run: Iterable[str], *, run_first: bool) -> lis
     if len({run for _, run in pairs}) < 2:  # noqa: PLR2004  one run needs no name at every bar
         return [name for name, _ in pairs]
     return [(run, name) if run_first else (name, run) for name, run in pairs]
+
+
+def op_labels(rows: pd.DataFrame) -> pd.Series:
+    """Return the op of each row with its phase before it, as the paper writes it: ``f q_proj``."""
+    phase = words(rows["phase"]).map(lambda name: _SHORT.get(name, name))
+    return phase + " " + words(rows["op"])
 
 
 def words(column: pd.Series, other: str = OTHER) -> pd.Series:

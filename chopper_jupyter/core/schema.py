@@ -152,6 +152,18 @@ TELEMETRY = pa.schema(
     ]
 )
 
+TELEMETRY_FILE = pa.schema(
+    [
+        pa.field("monotonic_ns", pa.int64(), nullable=False),
+        pa.field("wall_ns", pa.int64(), nullable=False),
+        pa.field("device", pa.int32()),
+        pa.field("core", pa.int32()),
+        pa.field("metric", NAME, nullable=False),
+        pa.field("value", pa.float64(), nullable=False),
+    ]
+)
+"""What one part of the telemetry in a run folder holds; ``run_folder`` says where it lies."""
+
 COLLECTIVES = pa.schema(
     [
         _field("process_group", NAME, "process group", null=True),

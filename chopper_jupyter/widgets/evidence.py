@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from chopper_jupyter.core.analysis.findings import findings
 from chopper_jupyter.core.analysis.timeline_tracks import TRACKS
 from chopper_jupyter.widgets.wording import clip, printable
 
@@ -16,10 +15,9 @@ if TYPE_CHECKING:
 
 MOST_FINDINGS = 5
 _LONGEST = 400
-_FINDINGS = "chopper_jupyter.core.analysis.findings"
 
 
-def findings_of(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def findings_of(rows: Iterable[Mapping[Any, Any]]) -> list[dict[str, Any]]:
     """Shorten the rows of findings for the browser.
 
     Parameters
@@ -64,10 +62,8 @@ def missing_from(trace: Trace) -> list[dict[str, str]]:
 
 
 def found_in(trace: Trace) -> list[dict[str, Any]]:
-    """List the findings of a trace, if this installation has the analysis that finds them."""
-    if find_spec(_FINDINGS) is None:
-        return []
-    return findings_of(import_module(_FINDINGS).findings(trace).to_dict("records"))
+    """List the findings of a trace."""
+    return findings_of(findings(trace).to_dict("records"))
 
 
 def _text(text: Any) -> str:

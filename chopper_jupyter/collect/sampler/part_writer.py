@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chopper_jupyter.core.run_folder import telemetry_file
+from chopper_jupyter.core.schema import TELEMETRY_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,16 +19,6 @@ if TYPE_CHECKING:
     from chopper_jupyter.collect.sampler.source import Reading, Source
 
 PART_ROWS = 50_000
-SCHEMA = pa.schema(
-    [
-        pa.field("monotonic_ns", pa.int64(), nullable=False),
-        pa.field("wall_ns", pa.int64(), nullable=False),
-        pa.field("device", pa.int32()),
-        pa.field("core", pa.int32()),
-        pa.field("metric", pa.dictionary(pa.int32(), pa.string()), nullable=False),
-        pa.field("value", pa.float64(), nullable=False),
-    ]
-)
 
 
 class PartWriter:
@@ -64,8 +55,8 @@ class PartWriter:
             return
         path = telemetry_file(self._folder, self._host, self._source.name, self._part)
         path.parent.mkdir(parents=True, exist_ok=True)
-        columns = list(zip(*self._rows, strict=True)) or [()] * len(SCHEMA)
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
+        columns = list(zip(*self._rows, strict=True)) or [()] * len(TELEMETRY_FILE)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, TELEMETRY_FILE, strict=True)]
         facts = {
             "host": self._host,
             "source": self._source.name,
@@ -74,7 +65,7 @@ class PartWriter:
             "notes": list(notes),
             "simulated": False,
         }
-        schema = SCHEMA.with_metadata({"chopper": json.dumps(facts)})
+        schema = TELEMETRY_FILE.with_metadata({"chopper": json.dumps(facts)})
         unfinished = path.with_suffix(".unfinished")
         pq.write_table(pa.table(arrays, schema=schema), unfinished, compression="zstd")
         os.replace(unfinished, path)  # noqa: PTH105  atomic on every platform

@@ -93,7 +93,6 @@ def clock_of_ops(trace: Trace, found: Instances) -> Clocks:
     whole = _pooled(found.gpu, at, value).mean[found.gpu]
     usual = np.where(np.isfinite(of_cell.mean[cell]), of_cell.mean[cell], whole)
     of_pool = _pooled(pool, at, value / usual[at])
-    known = [ns for ns in read.refresh_ns.values() if ns is not None]
     has_own = own > 0
     return Clocks(
         np.where(has_own, mean, of_pool.mean[pool] * usual),
@@ -104,7 +103,7 @@ def clock_of_ops(trace: Trace, found: Instances) -> Clocks:
         cell,
         of_cell.error,
         of_cell.held,
-        float(np.median(known)) * 1e-6 if known else None,
+        read.refresh_ms,
     )
 
 

@@ -119,11 +119,6 @@ def _side(trace: Trace, names: Sequence[str], include: Include) -> _Side:
         for name, column in _SUMS.items()
     }
     sums["kernels"] = np.bincount(groups.of_row, minlength=groups.count) / each
-    if not which.kernels.num_rows:
-        groups, sums = (
-            Groups(groups.of_row, groups.codes, 0, groups.member[:0]),
-            {name: values[:0] for name, values in sums.items()},
-        )
     return _Side(keys, groups, sums)
 
 
@@ -142,14 +137,11 @@ def _joined(sides: Sequence[_Side]) -> tuple[Groups, list[Ints]]:
         codes = []
         for side, key in zip(sides, both, strict=True):
             known = np.array([*(at[v] for v in key.values), -1], np.int32)  # noqa: PD011  a Key, not pandas
-            own = side.groups.codes[number][: side.groups.count]
-            codes.append(known[own])
+            codes.append(known[side.groups.codes[number]])
         keys.append(Key(merged.name, merged.values, np.concatenate(codes)))
     first = sides[0].groups.count
     rows = first + sides[1].groups.count
     joined = group(keys, rows)
-    if not rows:
-        joined = Groups(joined.of_row, tuple(c[:0] for c in joined.codes), 0, joined.member[:0])
     return joined, [joined.of_row[:first], joined.of_row[first:]]
 
 

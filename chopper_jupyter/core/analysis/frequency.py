@@ -99,13 +99,8 @@ def frequency(
     else:
         table, units = _grouped(trace, found, names, which, line)
     frame = to_frame(table, which, units)
-    frame.attrs["refresh_ms"] = {name: _refresh_ms(one) for name, one in found.items()}
+    frame.attrs["refresh_ms"] = {name: one.refresh_ms for name, one in found.items()}
     return frame
-
-
-def _refresh_ms(one: Samples) -> float | None:
-    known = [ns for ns in one.refresh_ns.values() if ns is not None]
-    return float(np.median(known)) * 1e-6 if known else None
 
 
 def _series(found: dict[str, Samples]) -> pa.Table:

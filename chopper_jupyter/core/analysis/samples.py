@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chopper_jupyter.core.align.host import codes
 from chopper_jupyter.core.analysis.timeline import runs
 
 if TYPE_CHECKING:
@@ -44,6 +45,12 @@ class Samples:
     fresh: Mask
     refresh_ns: dict[int, int | None]
 
+    @property
+    def refresh_ms(self) -> float | None:
+        """Median over the GPUs of how often their sensors refresh; None if all are constant."""
+        known = [ns for ns in self.refresh_ns.values() if ns is not None]
+        return float(np.median(known)) * 1e-6 if known else None
+
     def __len__(self) -> int:
         return len(self.gpu)
 
@@ -56,8 +63,9 @@ def samples(trace: Trace, metric: str) -> Samples:
     passed since the last fresh one. Where fewer than two changes tell no interval, all are.
     """
     table = trace.telemetry
-    wanted = pc.and_(pc.equal(table["metric"].cast(pa.string()), metric), pc.is_valid(table["gpu"]))
-    table = table.filter(wanted)
+    code, names = codes(table["metric"])
+    mine = code == (names.index(metric) if metric in names else len(names))
+    table = table.filter(pc.and_(pa.array(mine), pc.is_valid(table["gpu"])))
     gpu, time = (table[n].to_numpy().astype(np.int64) for n in ("gpu", "time_ns"))
     value = table["value"].to_numpy()
     order = np.lexsort((time, gpu))
@@ -72,7 +80,7 @@ def samples(trace: Trace, metric: str) -> Samples:
 def metrics_of(trace: Trace, names: Iterable[str]) -> list[str]:
     """List those of the metrics that any GPU of the trace has samples of."""
     known = trace.telemetry.filter(pc.is_valid(trace.telemetry["gpu"]))["metric"]
-    present = set(pc.unique(known.cast(pa.string())).to_pylist())
+    present = set(pc.unique(known).to_pylist())
     return [name for name in names if name in present]
 
 

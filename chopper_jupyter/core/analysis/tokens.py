@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chopper_jupyter.core.align.host import codes
+
 if TYPE_CHECKING:
     from chopper_jupyter.core.trace import Trace
 
@@ -47,12 +49,9 @@ def tokens_per_iteration(trace: Trace) -> Tokens | None:
     told = trace.info.tokens_per_iteration
     if told:
         return Tokens(int(told), "as the recording was told")
-    calls = trace.ops.filter(
-        pc.and_(
-            pc.equal(trace.ops["name"].cast(pa.string()), EMBEDDING),
-            pc.is_valid(trace.ops["input_shapes"]),
-        )
-    )
+    code, names = codes(trace.ops["name"])
+    embeds = code == (names.index(EMBEDDING) if EMBEDDING in names else len(names))
+    calls = trace.ops.filter(pc.and_(pa.array(embeds), pc.is_valid(trace.ops["input_shapes"])))
     if trace.measured_iterations:
         wanted = pa.array(trace.measured_iterations, pa.int32())
         calls = calls.filter(pc.is_in(calls["iteration"], wanted))
@@ -63,7 +62,7 @@ def tokens_per_iteration(trace: Trace) -> Tokens | None:
 
 def _data_parallel(trace: Trace) -> bool:
     for table in (trace.spans, trace.ops):
-        names = pc.unique(table["name"].cast(pa.string()))
+        names = pc.unique(table["name"]).cast(pa.string())
         if pc.any(pc.match_substring_regex(names, DATA_PARALLEL)).as_py():
             return True
     return False

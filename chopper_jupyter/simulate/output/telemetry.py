@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chopper_jupyter.core.run_folder import telemetry_file
+from chopper_jupyter.core.schema import TELEMETRY_FILE
 from chopper_jupyter.simulate.output import cpu_sensors, gpu_sensors
 from chopper_jupyter.simulate.output.kineto import BASE_NS
 
@@ -34,17 +35,6 @@ UP_NS = 900_000_000_000_000
 """Time that the hosts were up when the run began."""
 
 PART_ROWS = 50_000
-
-SCHEMA = pa.schema(
-    [
-        pa.field("monotonic_ns", pa.int64(), nullable=False),
-        pa.field("wall_ns", pa.int64(), nullable=False),
-        pa.field("device", pa.int32()),
-        pa.field("core", pa.int32()),
-        pa.field("metric", pa.dictionary(pa.int32(), pa.string()), nullable=False),
-        pa.field("value", pa.float64(), nullable=False),
-    ]
-)
 
 
 def write_telemetry(folder: Path, run: Simulation, seed: int) -> None:
@@ -136,7 +126,7 @@ def _table(
         pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [metric]),
         pa.array(values, pa.float64()),
     ]
-    return pa.table(columns, schema=SCHEMA)
+    return pa.table(columns, schema=TELEMETRY_FILE)
 
 
 def _write_parts(folder: Path, facts: dict[str, Any], tables: list[pa.Table]) -> None:
