@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from chopper_jupyter.core.analysis.grouping import group
 from chopper_jupyter.core.analysis.included import Include, included
 from chopper_jupyter.core.analysis.levels import encode, key_names
 from chopper_jupyter.core.analysis.metrics import METRICS, evaluate
-from chopper_jupyter.core.analysis.modelled import modelled
+from chopper_jupyter.core.analysis.modelled import modelled, peak_of
 from chopper_jupyter.core.errors import MissingDataError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.included import Included
     from chopper_jupyter.core.analysis.modelled import Modelled
     from chopper_jupyter.core.analysis.timeline import Mask
+    from chopper_jupyter.core.hardware import Hardware
     from chopper_jupyter.core.trace import Trace
 
 RATIOS = ("tflops", "peak_share", "bandwidth", "intensity", "roofline", "utilization", "padding")
@@ -70,8 +71,9 @@ def efficiency(
         - ``utilization_percent``: share of the cycles in which the matrix units worked;
           ``padding``: operations done over useful ones, of the calls where both are known.
 
-        ``attrs`` holds ``units``, ``included``, ``iterations``, ``gpus``, ``hardware`` by GPU, and
-        ``sources``: one sentence on each quantity.
+        ``attrs`` holds ``units``, ``included``, ``iterations``, ``gpus``, ``hardware`` by GPU,
+        ``peaks`` by GPU (the roofs: ``tflops`` by number format, ``bandwidth_gb_s``; what is not
+        known is absent), and ``sources``: one sentence on each quantity.
 
     Raises
     ------
@@ -104,7 +106,9 @@ def efficiency(
     made = key_columns(keys, groups) | {name: _array(values) for name, values in columns.items()}
     order = np.argsort(-sums["time_ns"], kind="stable")
     frame = to_frame(pa.table(made).take(pa.array(order)), which, units)
-    frame.attrs["hardware"] = {g: k.gpu if k else None for g, k in hardware_of(trace).items()}
+    hardware = hardware_of(trace)
+    frame.attrs["hardware"] = {g: k.gpu if k else None for g, k in hardware.items()}
+    frame.attrs["peaks"] = {g: _roofs(k, model) for g, k in hardware.items()}
     frame.attrs["sources"] = _sentences(counts, model)
     return frame
 
@@ -233,6 +237,15 @@ def _array(values: Floats | pa.Array) -> pa.Array:
     if isinstance(values, pa.Array):
         return values
     return pa.array(np.where(np.isfinite(values), values, np.nan), pa.float64(), from_pandas=True)
+
+
+def _roofs(known: Hardware | None, model: Modelled) -> dict[str, Any]:
+    """Return the peaks of the formats that occur, and of the memory."""
+    by_format = {form: peak_of(known, form) * 1e-12 for form in model.formats}
+    roofs: dict[str, Any] = {"tflops": {f: v for f, v in by_format.items() if np.isfinite(v)}}
+    if known is not None and known.bandwidth is not None:
+        roofs["bandwidth_gb_s"] = known.bandwidth * 1e-9
+    return roofs
 
 
 def _sentences(counts: Mapping[str, Floats], model: Modelled) -> dict[str, str]:

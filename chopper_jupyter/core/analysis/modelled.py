@@ -69,13 +69,14 @@ class Modelled:
         found = np.full(len(gpu), np.nan)
         for number, known in hardware.items():
             mine = (gpu == number) & (self.form >= 0)
-            found[mine] = np.array([_peak(known, f) for f in self.formats] or [np.nan])[
+            found[mine] = np.array([peak_of(known, f) for f in self.formats] or [np.nan])[
                 self.form[mine]
             ]
         return found
 
 
-def _peak(known: Hardware | None, form: str) -> float:
+def peak_of(known: Hardware | None, form: str) -> float:
+    """Return the peak in FLOP/s of a number format as ``Modelled.peaks`` has it; NaN if unknown."""
     if known is None:
         return float("nan")
     peak = known.peak_flops("fp32_matrix") if form == "fp32" else None

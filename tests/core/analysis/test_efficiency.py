@@ -6,6 +6,7 @@ import pytest
 from counted_traces import counted_trace
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated_runs import simulated_trace
 from timed_traces import by_key
 
 from chopper_jupyter.core.analysis.efficiency import efficiency
@@ -183,6 +184,17 @@ def test_what_the_hardware_table_lacks_is_null():
     assert all(answer.isna()[n] for n in ("peak_share_percent", "bound", "attainable_tflops"))
 
 
+def test_points_of_a_roofline_lie_below_their_roofs():
+    answer = efficiency(simulated_trace(), ["phase", "op"])
+    (roofs, _) = answer.attrs["peaks"].values()
+    points = answer[answer["tflops"].gt(0) & answer["intensity_flop_per_byte"].notna()]
+    assert len(points) > 10
+    for row in points.to_dict("records"):
+        below_memory = row["intensity_flop_per_byte"] * roofs["bandwidth_gb_s"] * 1e-3
+        assert row["attainable_tflops"] <= min(below_memory, roofs["tflops"]["bf16"]) * (1 + 1e-9)
+        assert row["tflops"] <= row["attainable_tflops"]
+
+
 def test_a_trace_that_tells_nothing_says_how_to_record():
     with pytest.raises(MissingDataError, match="record with shapes on"):
         efficiency(counted_trace([{"op": "a"}]))
@@ -197,6 +209,8 @@ def test_attributes_say_units_and_sources():
     assert units["tflops"] == "TFLOP/s"
     assert set(units) == set(answer.columns) - {"op", "bound", "bytes_source"}
     assert answer.attrs["hardware"] == {0: "MI300X"}
+    roofs = {"tflops": {"bf16": pytest.approx(PEAK * 1e-12)}, "bandwidth_gb_s": SPEED * 1e-9}
+    assert answer.attrs["peaks"] == {0: roofs}
     assert "counters" in answer.attrs["sources"]["matrix_flops"]
     assert answer.attrs["included"] == "iteration 1"
 
