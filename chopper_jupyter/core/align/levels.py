@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chopper_jupyter.core.align import autograd, handover, iterations, modules, outside, scopes
+from chopper_jupyter.core.align import (
+    autograd,
+    handover,
+    iterations,
+    modules,
+    outside,
+    scaler,
+    scopes,
+)
 from chopper_jupyter.core.align.host import Host, pick
 from chopper_jupyter.core.annotations import ModuleRange, parse_iteration_mark
 from chopper_jupyter.core.names import collective_of
@@ -91,6 +99,7 @@ class _Work:
     optimizer: Ints  # nearest optimizer call
     user: Ints  # nearest user range that may name an operation
     top: Ints  # outermost operator below the nearest scope
+    scaling: Mask  # what a GradScaler updates after a step
     layers: Words
     ops: Words
 
@@ -113,7 +122,7 @@ def assign(host: Host, flows: pa.Table) -> Levels:
     _carry_from_forward(work, (layer, op, path))
     _optimizer(work, phase, op)
     communication = _communication(work, layer, op)
-    cuts = _iterations(host)
+    cuts = _iterations(work)
     iteration = cuts.at(host.forest.start)
     micro = _micro_batch(iteration, placed.micro_batch, phase)
     call = handover.calls(host)
@@ -142,9 +151,10 @@ def _prepare(host: Host, flows: pa.Table) -> _Work:
         names_op[:] = False  # without modules a user range may be anything, a whole step even
     is_engine = host.named(lambda word: word.startswith(autograd.ENGINE))
     scope = found.is_module | is_engine | is_optimizer
+    top = forest.outermost_below(scope, host.is_op & ~is_engine)
     return _Work(
-        host, found, grad, module, forest.nearest(is_optimizer), forest.nearest(names_op),
-        forest.outermost_below(scope, host.is_op & ~is_engine), Words(), Words(),
+        host, found, grad, module, forest.nearest(is_optimizer), forest.nearest(names_op), top,
+        scaler.updates(forest, host.names, host.words, top, is_optimizer), Words(), Words(),
     )  # fmt: skip
 
 
@@ -225,7 +235,7 @@ def _outside(work: _Work, phase: Ints, op: Ints, placed: outside.Place) -> None:
     clips = np.array([w in outside.CLIP for w in host.words], bool)
     scales = np.array(["_amp_" in w for w in host.words], bool)
     known = top_name >= 0
-    amp = free & known & pick(scales, top_name)
+    amp = free & known & (pick(scales, top_name) | work.scaling)
     wrapper = host.forest.nearest(host.named(scopes.is_wrapper)) >= 0
     phase[free & placed.before_step & wrapper] = BACKWARD  # the tail of a sharded backward
     before_step = free & placed.before_step & ~wrapper
@@ -280,18 +290,21 @@ def _communication(work: _Work, layer: Ints, op: Ints) -> Mask:
     return inside
 
 
-def _iterations(host: Host) -> iterations.Iterations:
+def _iterations(work: _Work) -> iterations.Iterations:
+    host = work.host
+
     def ranges(mask: Mask) -> iterations.Ranges:
         names = [host.words[i] for i in host.names[mask]]
         return iterations.Ranges(names, host.forest.start[mask], host.forest.end[mask])
 
     marks = host.named(lambda w: parse_iteration_mark(w) is not None)
     optimizer = host.is_annotation & host.named(scopes.is_optimizer)
-    others = host.is_op & (host.forest.nearest(optimizer) < 0) if marks.any() else marks
+    tail = optimizer | (work.scaling & (work.top == np.arange(len(work.top))))
+    others = host.is_op & (host.forest.nearest(tail) < 0) if marks.any() else marks
     return iterations.find(
         ranges(marks),
         ranges(host.is_annotation),
-        ranges(optimizer),
+        ranges(tail),
         np.sort(host.forest.start[others]),
     )
 

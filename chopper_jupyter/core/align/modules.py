@@ -139,19 +139,36 @@ def _root_op(module: ModuleRange) -> str:
 def stack_containers(calls: Iterable[ModuleRange]) -> set[str]:
     """Return the paths of containers with at least two numbered children of one class.
 
+    Lists are never called: numbered parts of a path that are no call themselves are lists, all
+    of one class.
+
     Examples
     --------
     >>> from chopper_jupyter.core.annotations import ModuleRange
     >>> blocks = [ModuleRange("M", f"layers.{i}", "Block") for i in range(2)]
     >>> stack_containers([*blocks, ModuleRange("M", "head.0", "Linear")])
     {'layers'}
+    >>> stack_containers([ModuleRange("M", f"stages.{i}.0", "Block") for i in range(2)])
+    {'stages'}
     """
+    named = {(module.path, module.cls) for module in calls}
+    paths = {path for path, _ in named}
+    lists = {above for path in paths for above in _above(path)} - paths
     numbers: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for module in calls:
-        container, _, last = module.path.rpartition(".")
+    for path, cls in named | {(path, LIST) for path in lists}:
+        container, _, last = path.rpartition(".")
         if last.isdecimal():
-            numbers[container, module.cls].add(last)
+            numbers[container, cls].add(last)
     return {path for (path, _), found in numbers.items() if len(found) >= REPEATED}
+
+
+LIST = ""
+"""In place of the class of a container that is never called."""
+
+
+def _above(path: str) -> list[str]:
+    parts = path.split(".")
+    return [".".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
 def layer_of(path: str, stacks: set[str]) -> str | None:

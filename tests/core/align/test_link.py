@@ -148,6 +148,40 @@ def test_micro_batches_count_pairs_inside_an_iteration():
         assert found[f"s{k}"]["iteration"] == k
 
 
+def scaled_step(r: Rank, number: int) -> None:
+    """One iteration with a GradScaler, from its mark to the update; kernels are numbered."""
+    r.mark(number)
+    with r.module("fc", "Linear"), r.op("aten::mm", seq=number):
+        r.launch(f"forward_{number}")
+    with r.backward("MmBackward0", number, tid=9):
+        r.launch(f"back_{number}")
+    with r.op("aten::_amp_foreach_non_finite_check_and_unscale_"):
+        r.launch(f"unscale_{number}")
+    with r.annotation("Optimizer.step#SGD.step"), r.op("aten::add_"):
+        r.launch(f"step_{number}")
+    for name in ("to", "add_", "_amp_update_scale_"):
+        with r.op(f"aten::{name}"):
+            r.launch(f"{name}_{number}")
+    with r.annotation("Optimizer.zero_grad#SGD.zero_grad"), r.op("aten::zero_"):
+        r.launch(f"zero_{number}")
+
+
+def test_the_update_of_a_grad_scaler_is_part_of_the_iteration_it_ends():
+    r = Rank()
+    for number in range(2):
+        with r.op("aten::to"):
+            r.launch(f"loading_{number}")
+        scaled_step(r, number)
+    found = rows(r)
+    for number in range(2):
+        for name in ("unscale", "to", "add_", "_amp_update_scale_"):
+            assert levels(found[f"{name}_{number}"]) == ("optimizer", None, "unscale")
+            assert found[f"{name}_{number}"]["iteration"] == number
+        assert found[f"zero_{number}"]["iteration"] == number
+        assert found[f"loading_{number}"]["iteration"] == number
+        assert found[f"loading_{number}"]["phase"] != "optimizer"
+
+
 def test_a_user_range_names_the_operation_only_where_no_module_is_inside():
     r = Rank()
     with r.annotation("train step"), r.module("mlp", "MLP"):

@@ -14,6 +14,8 @@ def calls(*pairs):
 
 LLAMA = calls(*((f"model.layers.{i}", "Block") for i in range(2)))
 RESNET = calls(*((f"layer{n}.{i}", "BasicBlock") for n in (1, 2) for i in (0, 1)))
+NESTED = calls(*((f"stages.{i}.{k}", f"Block{k}") for i in range(2) for k in range(2)))
+SHARDED = calls(("layers.0", "FSDP"), *((f"layers.{i}", "Block") for i in range(2)))
 SEQUENTIAL = calls(("0", "Linear"), ("1", "ReLU"), ("2", "Linear"))
 
 
@@ -28,6 +30,8 @@ SEQUENTIAL = calls(("0", "Linear"), ("1", "ReLU"), ("2", "Linear"))
         (RESNET, "layer2.1.conv1", "layer2.1"),
         (RESNET, "layer2.0.downsample.0", "layer2.0"),
         (RESNET, "conv1", "conv1"),
+        (NESTED, "stages.1.0.fc", "stages.1"),
+        (SHARDED, "layers.0.fc", "layers.0"),
         (SEQUENTIAL, "2", "2"),
         (calls(("head.0", "Linear"), ("head.1", "ReLU")), "head.0", "head"),
     ],
