@@ -9,10 +9,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chopper_jupyter.core.analysis.compare_causes import NO_THEORY, SPLIT, Rows, causes, why_not
 from chopper_jupyter.core.analysis.frames import key_columns
 from chopper_jupyter.core.analysis.frequency import frequency
 from chopper_jupyter.core.analysis.grouping import Groups, Ints, Key, group
 from chopper_jupyter.core.analysis.included import Include, Included, included
+from chopper_jupyter.core.analysis.joined_groups import joined_groups, values_of
 from chopper_jupyter.core.analysis.levels import encode, key_names
 from chopper_jupyter.core.analysis.samples import metrics_of
 from chopper_jupyter.core.errors import SchemaError
@@ -36,6 +38,7 @@ class _Side(NamedTuple):
     keys: list[Key]
     groups: Groups
     sums: dict[str, Floats]
+    each: int
 
 
 def compare(
@@ -68,17 +71,34 @@ def compare(
         ``time_b_ms``, ``difference_ms`` and ``ratio`` (b over a); ``kernels_a``, ``kernels_b``.
         The difference has two causes that add up to it: ``count_ms``, more or fewer kernels at
         a's mean duration (all of it for what only one run has), and ``duration_ms``, longer or
-        shorter kernels; if both runs have samples of the GPU clock, ``clock_ms`` is the part of
-        ``duration_ms`` that the clocks alone would make. ``overlap_a_percent`` and ``_b``: the
-        share of the time beside the other kind; ``idle_a_ms`` and ``idle_b_ms``: the idle time
-        that the kernels ended. ``attrs`` holds ``units``, ``a``, ``b`` (names), ``matched``
-        (share of the linked kernel time of each that is matched), and of each ``unmatched_ms``,
-        ``unlinked_ms`` and ``outside_ms``, kernel time in no iteration, which is left out.
+        shorter kernels. ``overlap_a_percent`` and ``_b``: the share of the time beside the other
+        kind; ``idle_a_ms`` and ``idle_b_ms``: the idle time that the kernels ended.
+
+        If both runs have counters and all levels are of ops, the difference is also split into
+        causes, named as in ``overheads``, that add up to it exactly: ``theoretical_ms`` (more
+        work, or a GPU with other peaks), ``instruction_ms``, ``utilization_ms``, ``overlap_ms``,
+        ``frequency_ms``, ``waiting_ms``, ``latency_ms``, ``unexplained_ms``, ``not_modelled_ms``
+        (copies, and kernels whose least time nobody knows) and ``unmatched_ms`` (ops that only
+        one run has). Positive is what b loses. ``_low`` and ``_high`` of the uncertain ones are
+        95 % intervals, and ``note`` says why a part is null. Without causes there is, if both
+        runs have samples of the GPU clock, ``clock_ms``: the part of ``duration_ms`` that the
+        clocks alone would make if all kernels followed them.
+
+        ``attrs`` holds ``units``, ``a``, ``b`` (names), ``matched`` (share of the linked kernel
+        time of each that is matched), of each ``unmatched_ms``, ``unlinked_ms`` and
+        ``outside_ms``, kernel time in no iteration, which is left out, and ``causes``: what the
+        causes are, or why there are none.
 
     Raises
     ------
     SchemaError
         If a level does not exist, or no level is given.
+
+    Notes
+    -----
+    The time of an op is its theoretical time times factors, so the share of a cause in a
+    difference is that of its factor in the logarithm of the ratio of both times (LMDI), worked
+    out for each phase and op and added up: shares do not depend on an order.
 
     Examples
     --------
@@ -91,22 +111,43 @@ def compare(
         msg = "compare matches by levels; give at least one"
         raise SchemaError(msg)
     sides = [_side(trace, names, include) for trace in (a, b)]
-    joined, place = _joined(sides)
+    keys, joined, place = joined_groups([(side.keys, side.groups) for side in sides])
     values = [_spread(side, place[i], joined.count) for i, side in enumerate(sides)]
     present = [np.isin(np.arange(joined.count), place[i]) for i in range(2)]
-    keys = [_union_key(side_keys) for side_keys in zip(*(s.keys for s in sides), strict=True)]
     columns = key_columns(keys, joined)
     linked = joined.codes[names.index("op")] >= 0 if "op" in names else np.ones(joined.count, bool)
     columns["side"] = _names_of(present, linked)
     columns |= _times(*values)
-    if all(metrics_of(trace, [CLOCK]) for trace in (a, b)):
-        columns["clock_ms"] = _clock_effect((a, b), names, keys, joined, values, include)
-    most = np.argsort(
-        -np.abs(columns["difference_ms"].to_numpy(zero_copy_only=False)), kind="stable"
-    )
     attrs = _shares(values, present, linked) | {"a": a.info.name, "b": b.info.name}
+    matched = present[0] & present[1] & linked
+    rows = Rows(
+        names,
+        {value: i for i, value in enumerate(values_of(keys, joined))},
+        [one["time"] for one in values],
+        matched,
+        [side.each for side in sides],
+    )
+    more, attrs["causes"] = _causes((a, b), rows, include)
+    columns |= more
+    if not more and all(metrics_of(trace, [CLOCK]) for trace in (a, b)):
+        columns["clock_ms"] = _clock_effect((a, b), names, keys, joined, values, include)
     attrs["outside_ms"] = {name: _outside(t, include) for name, t in (("a", a), ("b", b))}
+    most = np.argsort(-np.abs(values[1]["time"] - values[0]["time"]), kind="stable")
     return _frame(pa.table(columns).take(pa.array(most)), attrs)
+
+
+def _causes(
+    traces: tuple[Trace, Trace], rows: Rows, include: Include
+) -> tuple[dict[str, pa.Array], str]:
+    """Return the columns of causes, and what they are; none, and why, where they are not known."""
+    reason = why_not(traces, rows.names)
+    if reason:
+        return {}, reason
+    found, notes = causes(traces, rows, include)
+    if not found:
+        return {}, NO_THEORY
+    columns = {name: pa.array(values, from_pandas=True) for name, values in found.items()}
+    return columns | {"note": pa.array(notes, pa.string())}, SPLIT
 
 
 def _side(trace: Trace, names: Sequence[str], include: Include) -> _Side:
@@ -119,30 +160,7 @@ def _side(trace: Trace, names: Sequence[str], include: Include) -> _Side:
         for name, column in _SUMS.items()
     }
     sums["kernels"] = np.bincount(groups.of_row, minlength=groups.count) / each
-    return _Side(keys, groups, sums)
-
-
-def _union_key(keys: Sequence[Key]) -> Key:
-    """Return one key whose values are those of both, a's first."""
-    values = tuple(dict.fromkeys([*keys[0].values, *keys[1].values]))  # noqa: PD011  a Key, not pandas
-    return Key(keys[0].name, values, np.zeros(0, np.int32))
-
-
-def _joined(sides: Sequence[_Side]) -> tuple[Groups, list[Ints]]:
-    """Group the groups of both runs; return also the joined group of each group of each run."""
-    keys = []
-    for number, both in enumerate(zip(*(side.keys for side in sides), strict=True)):
-        merged = _union_key(both)
-        at = {value: i for i, value in enumerate(merged.values)}
-        codes = []
-        for side, key in zip(sides, both, strict=True):
-            known = np.array([*(at[v] for v in key.values), -1], np.int32)  # noqa: PD011  a Key, not pandas
-            codes.append(known[side.groups.codes[number]])
-        keys.append(Key(merged.name, merged.values, np.concatenate(codes)))
-    first = sides[0].groups.count
-    rows = first + sides[1].groups.count
-    joined = group(keys, rows)
-    return joined, [joined.of_row[:first], joined.of_row[first:]]
+    return _Side(keys, groups, sums, each)
 
 
 def _spread(side: _Side, place: Ints, count: int) -> dict[str, Floats]:
@@ -196,21 +214,13 @@ def _clock_effect(
         table = frequency(trace, by=names, include=include)
         rows = [table[name].astype(object).where(table[name].notna(), None) for name in names]
         known = dict(zip(zip(*rows, strict=True), table[CLOCK].astype(float), strict=True))
-        wanted = _group_values(keys, joined)
+        wanted = values_of(keys, joined)
         clocks.append(np.array([known.get(value, np.nan) for value in wanted], np.float64))
     a, b = values
     with np.errstate(divide="ignore", invalid="ignore"):
         mean_a = a["time"] / a["kernels"]
         effect = b["kernels"] * mean_a * (clocks[0] / clocks[1] - 1)
     return pa.array(np.where(np.isfinite(effect), effect, np.nan), from_pandas=True)
-
-
-def _group_values(keys: Sequence[Key], groups: Groups) -> list[tuple[object, ...]]:
-    columns = [
-        [None if code < 0 else key.values[code] for code in codes.tolist()]  # noqa: PD011  a Key, not pandas
-        for key, codes in zip(keys, groups.codes, strict=True)
-    ]
-    return list(zip(*columns, strict=True))
 
 
 def _shares(

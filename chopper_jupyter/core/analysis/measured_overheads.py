@@ -66,7 +66,7 @@ def _table(
 ) -> tuple[dict[str, pa.Array], dict[str, str]]:
     of_op, of_call = groups.of_row[: len(found)], groups.of_row[len(found) :]
     sums = _times(groups.count, of_op, parts, of_call, calls)
-    half = _half_widths(groups.count, of_op, found, parts)
+    half = half_widths(groups.count, of_op, found, parts)
     columns = {
         "instances": pa.array(np.bincount(groups.of_row, minlength=groups.count)),
         "actual_ms": pa.array(sums["actual"] * _MS / per),
@@ -123,10 +123,10 @@ def _known_share(count: int, of_op: Ints, parts: InstanceParts, name: str) -> Fl
     return np.asarray(time[0] / np.maximum(time[1], 1), np.float64)
 
 
-def _half_widths(
+def half_widths(
     count: int, of_op: Ints, found: Instances, parts: InstanceParts
 ) -> dict[str, Floats]:
-    """Return half of the 95 % interval of each uncertain part, in ns.
+    """Return half of the 95 % interval of each uncertain part, in the unit of the weights.
 
     The timed instances are all there are; what is uncertain is what was inferred: the slowdown by
     overlap from a regression, the clock from a few readings, and counts from another run.
@@ -218,13 +218,20 @@ def _clock_columns(
 
 
 def _note_column(count: int, of_op: Ints, parts: InstanceParts) -> pa.Array:
+    return pa.array(
+        ["; ".join(texts) or None for texts in reasons_of(count, of_op, parts)], pa.string()
+    )
+
+
+def reasons_of(count: int, of_op: Ints, parts: InstanceParts) -> list[tuple[str, ...]]:
+    """Say why parts of each group are not known."""
     bits = np.zeros(count, np.int64)
     np.bitwise_or.at(bits, of_op, parts.reasons)
     words = {
-        b: "; ".join(text for i, text in enumerate(parts.texts) if b >> i & 1) or None
+        b: tuple(text for i, text in enumerate(parts.texts) if b >> i & 1)
         for b in set(bits.tolist())
     }
-    return pa.array([words[b] for b in bits.tolist()], pa.string())
+    return [words[b] for b in bits.tolist()]
 
 
 FAST = 1.05

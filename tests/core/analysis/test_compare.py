@@ -94,6 +94,10 @@ def test_the_same_model_on_two_vendors_matches_by_op(real_data, name):
     frame = compare(a, b, "op", include="all")
     assert min(frame.attrs["matched"].values()) >= 0.95
     total = {side: frame[f"time_{side}_ms"].sum() for side in "ab"}
+    for side in "ab":  # what has no partner is shown, with all its time
+        alone = frame[frame["side"] == f"only {side}"]
+        shown = alone[f"time_{side}_ms"].sum() if len(alone) else 0.0
+        assert shown == pytest.approx(frame.attrs["unmatched_ms"][side], abs=1e-9)
     unlinked = {side: frame.attrs["unlinked_ms"][side] / total[side] for side in "ab"}
     if name == "qwen15":  # kernels of graphs and of what ran before the recording have no launch
         assert 0.25 < min(unlinked.values()) <= max(unlinked.values()) < 0.35
