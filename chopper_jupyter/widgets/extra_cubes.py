@@ -60,7 +60,7 @@ def _matched(
     codes: LevelCodes, members: Members, listed: Members, levels: Levels
 ) -> dict[str, Any]:
     sums = cube_json(cube(codes, levels))
-    targets = [_targets(members[level], listed[level]) for level in levels]
+    targets = [codes_listed(members[level], listed[level]) for level in levels]
     sums["codes"] = [
         target[column].tolist() for target, column in zip(targets, sums["codes"], strict=True)
     ]
@@ -68,7 +68,9 @@ def _matched(
     return sums | {"coarse": MERGED if lost else None}
 
 
-def _targets(members: list[dict[str, Any]], listed: list[dict[str, Any]]) -> np.ndarray[Any, Any]:
+def codes_listed(
+    members: list[dict[str, Any]], listed: list[dict[str, Any]]
+) -> np.ndarray[Any, Any]:
     """Return the listed code of each member; the last entry serves code -1: null stays null."""
     known = {member["label"]: code for code, member in enumerate(listed)}
     return np.array([*(known.get(m["label"], UNMATCHED) for m in members), -1], np.int64)

@@ -15,6 +15,7 @@ from chopper_jupyter.widgets.embedding import Embedding, embed
 from chopper_jupyter.widgets.evidence import missing_from
 from chopper_jupyter.widgets.extra_cubes import matched_cubes
 from chopper_jupyter.widgets.facts import facts_of
+from chopper_jupyter.widgets.overhead_tables import embedded_overheads
 from chopper_jupyter.widgets.packing import packed_size
 from chopper_jupyter.widgets.timeline_data import embedded_timeline
 from chopper_jupyter.widgets.wording import clip, printable
@@ -55,6 +56,7 @@ PART_WISHES = (
 """Levels over which the parts of wall time are embedded."""
 
 _PARTS_SHARE = 0.08
+_OVERHEADS_SHARE = 0.06
 _COMPARISON_SHARE = 0.1
 
 SIZES = {
@@ -109,6 +111,7 @@ def payload_of(sources: Sources, *, merge: bool, budget: int = BUDGET) -> dict[s
         # Sizes of parts only estimate the size of the whole, so a miss is tried again smaller.
         tried = 0 if attempt == _TRIES - 1 else room * 0.85**attempt
         share = 1 - _PARTS_SHARE - (_COMPARISON_SHARE if sources.other else 0)
+        share -= _OVERHEADS_SHARE if sources.apart else 0
         embedding = embed(sources.codes, sources.members, int(share * tried))
         payload = base | _embedded(embedding) | _extra(sources, embedding.members, int(tried))
         if packed_size(payload) <= budget:
@@ -120,7 +123,10 @@ def _extra(sources: Sources, listed: Members, budget: int) -> dict[str, Any]:
     """Sum beside the measures what the panels on the right show."""
     room = _PARTS_SHARE * budget
     made = matched_cubes(sources.parts, sources.members, listed, PART_WISHES, room)
-    extra: dict[str, Any] = {"part_cubes": made}
+    extra: dict[str, Any] = {
+        "part_cubes": made,
+        "overheads": embedded_overheads(sources, listed, _OVERHEADS_SHARE * budget),
+    }
     other = sources.other
     if other is not None:
         extra["compare"] = comparison_of(other, sources, listed, _COMPARISON_SHARE * budget)

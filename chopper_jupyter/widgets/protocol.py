@@ -6,7 +6,9 @@ With ``"of": "parts"`` the sums are those of the parts of wall time.
 
 A window ``{"kind": "timeline", "id": 8, "gpus": [0, 1], "from": 0, "to": 10, "width": 900,
 "filters": [...]}`` gets ``{"kind": "answer", "id": 8, "timeline": {...}}``, and a kernel
-``{"kind": "kernel", "id": 9, "kernel": 123}`` gets ``{..., "details": {...}}``.
+``{"kind": "kernel", "id": 9, "kernel": 123}`` gets ``{..., "details": {...}}``. The way from
+theoretical to actual time of a selection, ``{"kind": "overheads", "id": 10, "filters": [...]}``,
+gets ``{..., "overheads": {...}}``.
 
 A cancelled query needs no reply: answers are given one after another, and the browser ignores
 the ids it no longer waits for.
@@ -19,11 +21,13 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from chopper_jupyter.core.analysis.cube import cube
 from chopper_jupyter.core.analysis.kernel_details import kernel_details
+from chopper_jupyter.core.analysis.op_instances import LEVELS as INSTANCE_LEVELS
 from chopper_jupyter.core.analysis.timeline_slices import Window
 from chopper_jupyter.core.errors import ChopperError, unknown_name
 from chopper_jupyter.core.schema import LEVELS
 from chopper_jupyter.widgets.embedding import cube_json
 from chopper_jupyter.widgets.kernel_text import details_json
+from chopper_jupyter.widgets.overhead_tables import overheads_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,10 +110,23 @@ def _kernel(message: dict[str, Any], sources: Sources) -> dict[str, Any]:
     return {"details": details_json(kernel_details(data.trace, data.index, kernel))}
 
 
+def _overheads(message: dict[str, Any], sources: Sources) -> dict[str, Any]:
+    filters = _filters(message.get("filters", []), sources.codes)
+    if any(level not in INSTANCE_LEVELS for level, _ in filters):
+        msg = "counters and shapes tell about runs of ops, not about single kernels"
+        raise QueryError(msg)
+    table = overheads_of(sources, filters)
+    if table is None:
+        msg = "this trace has no counters, or nobody knows how fast its kernels could be"
+        raise QueryError(msg)
+    return {"overheads": table}
+
+
 _ANSWERS: dict[str, Callable[[dict[str, Any], Sources], dict[str, Any]]] = {
     "query": _sums,
     "timeline": _window,
     "kernel": _kernel,
+    "overheads": _overheads,
 }
 
 

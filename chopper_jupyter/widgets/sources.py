@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from chopper_jupyter.core.analysis.cube import LevelCodes, level_codes
 from chopper_jupyter.core.analysis.parts import part_codes
+from chopper_jupyter.core.analysis.taken_apart import TakenApart, take_apart
+from chopper_jupyter.core.errors import MissingDataError
 from chopper_jupyter.widgets.evidence import found_in
 from chopper_jupyter.widgets.members import Members, members_of
 from chopper_jupyter.widgets.timeline_data import TimelineData
@@ -45,6 +47,16 @@ class Sources:
     def parts(self) -> LevelCodes:
         """The same levels, with the parts of wall time as measures."""
         return part_codes(self.trace, self.codes)
+
+    @cached_property
+    def apart(self) -> TakenApart | None:
+        """From theoretical to actual time; None without counters, or where nothing is known."""
+        if not self.trace.counters.num_rows:
+            return None
+        try:
+            return take_apart(self.trace, "measured")
+        except MissingDataError:
+            return None
 
     @cached_property
     def other(self) -> Sources | None:

@@ -1,5 +1,5 @@
 /** Messages between the live widget and Python, over anywidget's custom messages. */
-import type { Cube, Filter, Level } from "./model/payload.ts";
+import type { Cube, Filter, Level, OverheadTable } from "./model/payload.ts";
 import type { Picture } from "./model/timeline.ts";
 
 /** Sums over levels. */
@@ -27,7 +27,13 @@ export interface KernelQuestion {
   readonly kernel: number;
 }
 
-export type Question = CubeQuestion | WindowQuestion | KernelQuestion;
+/** From theoretical to actual time of a selection. */
+export interface OverheadsQuestion {
+  readonly kind: "overheads";
+  readonly filters: readonly Filter[];
+}
+
+export type Question = CubeQuestion | WindowQuestion | KernelQuestion | OverheadsQuestion;
 
 export interface CancelMessage {
   readonly kind: "cancel";
@@ -64,6 +70,7 @@ export interface Answered {
   readonly cube?: Cube;
   readonly timeline?: Picture;
   readonly details?: KernelDetails;
+  readonly overheads?: OverheadTable;
 }
 
 export interface AnswerMessage extends Answered {

@@ -8,20 +8,20 @@ import numpy as np
 import pyarrow as pa
 
 from chopper_jupyter.core.analysis.bootstrap import quantile
-from chopper_jupyter.core.analysis.collective_parts import CollectiveParts, collective_parts
 from chopper_jupyter.core.analysis.frames import key_columns, to_frame
-from chopper_jupyter.core.analysis.grouping import Key, group
-from chopper_jupyter.core.analysis.instance_parts import FACTORS, InstanceParts, instance_parts
-from chopper_jupyter.core.analysis.op_instances import instances
-from chopper_jupyter.core.errors import MissingDataError
+from chopper_jupyter.core.analysis.grouping import group
+from chopper_jupyter.core.analysis.instance_parts import FACTORS
+from chopper_jupyter.core.analysis.taken_apart import take_apart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
 
+    from chopper_jupyter.core.analysis.collective_parts import CollectiveParts
     from chopper_jupyter.core.analysis.grouping import Floats, Groups, Ints
     from chopper_jupyter.core.analysis.included import Include
+    from chopper_jupyter.core.analysis.instance_parts import InstanceParts
     from chopper_jupyter.core.analysis.op_instances import Instances
     from chopper_jupyter.core.trace import Trace
 
@@ -35,19 +35,12 @@ _MS = 1e-6
 
 def measured_overheads(trace: Trace, names: Sequence[str], include: Include) -> pd.DataFrame:
     """Break the times of ops down by what was measured; see ``overheads``."""
-    found = instances(trace, include)
-    parts = instance_parts(trace, found)
-    calls = collective_parts(trace, found.collectives, found.hardware)
-    if not (np.isfinite(parts.theoretical).any() or np.isfinite(calls.theoretical).any()):
-        msg = (
-            "nobody knows how fast these kernels could be: record with shapes on the default of "
-            "%%chopper_profile, and if the GPU is unknown, describe it with hardware.add"
-        )
-        raise MissingDataError(msg)
-    keys = [_below(found.keys[n], found.collective_keys[n]) for n in names]
-    groups = group(keys, len(found) + len(found.collectives))
+    apart = take_apart(trace, include)
+    found, parts = apart.found, apart.parts
+    keys = apart.keys(names)
+    groups = group(keys, apart.rows)
     per = max(found.which.instances_of(names), 1)
-    table, units = _table(groups, found, parts, calls, per)
+    table, units = _table(groups, found, parts, apart.calls, per)
     order = np.argsort(-np.asarray(table["actual_ms"]), kind="stable")
     made = pa.table(key_columns(keys, groups) | table).take(pa.array(order))
     frame = to_frame(made, found.which, units)
@@ -57,15 +50,11 @@ def measured_overheads(trace: Trace, names: Sequence[str], include: Include) -> 
     return frame
 
 
-def _below(one: Key, other: Key) -> Key:
-    return Key(one.name, one.values, np.concatenate([one.codes, other.codes]))
-
-
 def _table(
     groups: Groups, found: Instances, parts: InstanceParts, calls: CollectiveParts, per: int
 ) -> tuple[dict[str, pa.Array], dict[str, str]]:
     of_op, of_call = groups.of_row[: len(found)], groups.of_row[len(found) :]
-    sums = _times(groups.count, of_op, parts, of_call, calls)
+    sums = times(groups.count, of_op, parts, of_call, calls)
     half = half_widths(groups.count, of_op, found, parts)
     columns = {
         "instances": pa.array(np.bincount(groups.of_row, minlength=groups.count)),
@@ -88,7 +77,7 @@ def _table(
     return columns, units
 
 
-def _times(
+def times(
     count: int, of_op: Ints, parts: InstanceParts, of_call: Ints, calls: CollectiveParts
 ) -> dict[str, Floats]:
     """Return the summed parts of each group in ns; a part is NaN where none of it is known."""
@@ -100,7 +89,7 @@ def _times(
         "latency": _known(count, (of_call, np.where(modelled, calls.latency, np.nan))),
     }
     for name in FACTORS:
-        share = _known_share(count, of_op, parts, name)
+        share = known_share(count, of_op, parts, name)
         sums[name] = _known(count, (of_op, parts.weight * parts.logs[name]))
         sums[name][share < MOSTLY] = np.nan
     left = _add(count, of_op, parts.actual - parts.modelled)
@@ -116,7 +105,8 @@ MOSTLY = 0.9
 """Share of the time to which a part applies in which it must be known; else it is null."""
 
 
-def _known_share(count: int, of_op: Ints, parts: InstanceParts, name: str) -> Floats:
+def known_share(count: int, of_op: Ints, parts: InstanceParts, name: str) -> Floats:
+    """Return the share of the time to which a part applies in which it is known; 0 of none."""
     applies = parts.applicable[name]
     known = applies & np.isfinite(parts.logs[name])
     time = [_add(count, of_op[m], parts.modelled[m]) for m in (known, applies)]
@@ -191,7 +181,7 @@ def _mean_factor(count: int, of_op: Ints, parts: InstanceParts, name: str) -> Fl
     below = _add(count, of_op[known], parts.weight[known])
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.exp(above / below)
-    return np.where(_known_share(count, of_op, parts, name) < MOSTLY, np.nan, factor)
+    return np.where(known_share(count, of_op, parts, name) < MOSTLY, np.nan, factor)
 
 
 def _clock_columns(

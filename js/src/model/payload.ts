@@ -87,6 +87,31 @@ export interface Part {
   readonly idle: boolean;
 }
 
+/** A part between theoretical and actual time. */
+export interface OverheadPart {
+  readonly name: string;
+  readonly title: string;
+  readonly meaning: string;
+}
+
+/** One entry per row: a selection that fixes these levels to these codes; times in ns. */
+export interface OverheadTable {
+  readonly levels: readonly Level[];
+  readonly codes: readonly (readonly number[])[];
+  readonly actual: readonly number[];
+  readonly ns: Readonly<Record<string, readonly (number | null)[]>>;
+  /** Half of the 95 % interval, of the parts that have one. */
+  readonly half: Readonly<Record<string, readonly (number | null)[]>>;
+  /** -1: known, -2: not applicable; else why it is not known, as a place in `reasons`. */
+  readonly why: Readonly<Record<string, readonly number[]>>;
+}
+
+export interface Overheads {
+  readonly parts: readonly OverheadPart[];
+  readonly reasons: readonly string[];
+  readonly tables: readonly OverheadTable[];
+}
+
 /** A value as Python says it: labels survive where codes do not; numbers for GPU and iteration. */
 export type LabelledFilter = [level: string, label: string | number | null];
 
@@ -110,6 +135,8 @@ export interface Payload {
   /** Parts of wall time, and sums of them named after the parts. */
   readonly parts?: readonly Part[];
   readonly part_cubes?: readonly Cube[];
+  /** Null where no counters were recorded. */
+  readonly overheads?: Overheads | null;
   readonly timeline?: TimelineInfo | null;
   /** Measures that can size the icicle. */
   readonly sizes?: readonly { readonly name: string; readonly title: string }[];

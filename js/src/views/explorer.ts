@@ -27,6 +27,7 @@ import { hintView } from "./hint.ts";
 import { icicleView } from "./icicle.ts";
 import { fenceKeys } from "./keyboard.ts";
 import { textMeasure } from "./measure.ts";
+import { overheadsView } from "./overheads.ts";
 import { sizeSelect } from "./size_select.ts";
 import { tableView } from "./table.ts";
 import { timelineView } from "./timeline.ts";
@@ -69,7 +70,7 @@ export function mountExplorer(host: HTMLElement, options: ExplorerOptions): Expl
   host.append(root);
   guarded(error, () => {
     applyTheme(root, store.get().synced.theme);
-    views = assemble(root, context, createVariation(source, context.questions));
+    views = assemble(root, context, createVariation(source, context.questions), redraw);
   });
   root.append(error, live, context.tooltip.element);
   fenceKeys(root, context.up, context.tooltip.hide);
@@ -132,6 +133,7 @@ function assemble(
   root: HTMLElement,
   context: Context,
   variation: ReturnType<typeof createVariation>,
+  redraw: () => void,
 ): View[] {
   const header = headerView(context);
   const [chips, colour] = [chipsView(context), colourSwitch(context)];
@@ -141,6 +143,7 @@ function assemble(
   const [icicle, table] = [icicleView(context), tableView(context)];
   const findings = findingsView(context);
   const breakdown = breakdownView(context, createParts(context.source, context.questions));
+  const overheads = overheadsView(context, redraw);
   const heatmap = heatmapView(context, variation);
   const unmatched = unmatchedView(context);
   const foot = footView(context);
@@ -165,6 +168,7 @@ function assemble(
         { class: "cj-col cj-right" },
         findings?.element ?? null,
         breakdown.element,
+        overheads?.element ?? null,
         unmatched?.element ?? null,
         heatmap.element,
       ),
@@ -183,6 +187,7 @@ function assemble(
     table,
     findings,
     breakdown,
+    overheads,
     unmatched,
     heatmap,
     foot,
