@@ -67,6 +67,10 @@ _OPTIONS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
     ),
     (("--stacks",), {"action": "store_true", "help": "Record Python stacks; slower."}),
     (
+        ("--memory",),
+        {"action": "store_true", "help": "Record what is allocated and freed; slower."},
+    ),
+    (
         ("--no-telemetry",),
         {"action": "store_true", "help": "Do not sample processor use, GPU clocks and power."},
     ),
@@ -283,6 +287,7 @@ def _start(shell: InteractiveShell, line: str) -> tuple[Namespace, Recording]:
             arguments.tokens,
             stacks=arguments.stacks,
             telemetry=not arguments.no_telemetry,
+            memory=arguments.memory,
         )
         recording = Recording(options, arguments.run_dir, label=str(shell.execution_count))
         recording.__enter__()

@@ -146,6 +146,19 @@ class Rank:
             },
         )  # fmt: skip
 
+    def memory(
+        self, size: int, allocated: int | None = None, reserved: int | None = None, **args: Any
+    ) -> None:
+        """Allocate, or free if negative; on the rank's GPU, unless another device is given."""
+        totals = {"Total Allocated": allocated, "Total Reserved": reserved}
+        self.event(
+            ph="i", cat="cpu_instant_event", s="t", name="[memory]", pid=self.pid, tid=self.tid,
+            ts=self.now, args={"Device Type": 6 if self.amd else 1, "Device Id": self.device,
+                               "Bytes": size,
+                               **{k: v for k, v in totals.items() if v is not None}, **args},
+        )  # fmt: skip
+        self.now += 1
+
     def document(self) -> dict[str, Any]:
         document: dict[str, Any] = {"schemaVersion": 1, "baseTimeNanoseconds": BASE_NS}
         if self.gpu is not None:

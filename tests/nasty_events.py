@@ -43,8 +43,14 @@ PLAUSIBLE = {
     "Input type": (b'["float", "", "c10::Half"]', b'["a b", "\\\\"]'),
     "Collective name": (b'"allreduce"',),
     "Concrete Inputs": (b'["", "0.", "True"]', b'[ "", "[1, 1]" ]', b"[]"),
+    "Bytes": (b"512", b"-512", b"8589934592"),
+    "Device Type": (b"0", b"1", b"6"),
+    "Device Id": (b"-1", b"0", b"3"),
+    "Total Allocated": (b"1024", b"-1"),
 }  # fmt: skip
 NUMBERS = (b"1", b"2", b"17", b"123456")
+ALLOCATIONS = (b'"[memory]"', b'"[memory]"', b'"[memory]"', b'"[memory] "', b'"\\u005bmemory]"')
+MEMORY_KEYS = ("Bytes", "Device Type", "Device Id", "Total Allocated", "Total Reserved")
 
 HEADS = (b'{"traceEvents": [', b'{"schemaVersion": 1, "traceEvents":[', b"[", b" \r\n[",
          b'{"baseTimeNanoseconds": 1700000000000000000, "traceEvents"\n:\t[',
@@ -102,6 +108,12 @@ def events(draw, style: Style) -> bytes:
         (b"ph", draw(st.sampled_from((b'"X"', b'"X"', b'"X"', *PLAUSIBLE["ph"])))),
         (b"cat", draw(_values("cat"))),
         (b"name", draw(st.sampled_from(PLAUSIBLE["name"]))),
+    ]
+    if draw(st.integers(0, 4)) == 0:
+        members = [(b"ph", b'"i"'), (b"name", draw(st.sampled_from(ALLOCATIONS)))]
+        members += [(b"cat", b'"cpu_instant_event"')] * draw(st.integers(0, 1))
+        args = [(key.encode(), draw(_values(key))) for key in MEMORY_KEYS]
+    members += [
         (b"pid", b"1"),
         (b"tid", b"1"),
         (b"ts", draw(st.sampled_from(PLAUSIBLE["ts"]))),

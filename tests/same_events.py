@@ -11,16 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from chopper_jupyter.core.errors import TraceFormatError
-from chopper_jupyter.core.events import DEVICE, FLOWS, LAUNCHES, RANGES, RankEvents
+from chopper_jupyter.core.events import DEVICE, FLOWS, LAUNCHES, MEMORY, RANGES, RankEvents
 from chopper_jupyter.core.importers import kineto, kineto_fast
 from chopper_jupyter.core.importers.json_stream import NotPlain
 
-SCHEMAS = {"ranges": RANGES, "launches": LAUNCHES, "device": DEVICE, "flows": FLOWS}
+SCHEMAS = {
+    "ranges": RANGES, "launches": LAUNCHES, "device": DEVICE, "flows": FLOWS, "memory": MEMORY,
+}  # fmt: skip
 BESIDE = ("rank", "world_size", "host", "devices", "events_read", "skipped", "repairs", "source",
           "meta")  # fmt: skip
 NUMBERED = {
     "tid": (("ranges", "tid"), ("launches", "tid"), ("flows", "forward_tid"),
-            ("flows", "backward_tid")),
+            ("flows", "backward_tid"), ("memory", "tid")),
     "pid": (("launches", "pid"),),
 }  # fmt: skip
 """Columns of dense numbers: which number a thread gets is free, as long as it is one."""

@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--tokens", type=int, help="tokens of one iteration over all ranks, for tokens/s")
     add("--stacks", action="store_true", help="record Python stacks; slower")
     add("--no-shapes", action="store_true", help="do not record shapes of operator inputs")
+    add("--memory", action="store_true", help="record what is allocated and freed; slower")
     add("--no-telemetry", action="store_true", help="do not sample processors and GPUs")
     add("command", nargs="+", metavar="COMMAND", help="after --: torchrun ... train.py, say")
 
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         options = ProfileOptions(
             arguments.warmup, arguments.iterations, arguments.tokens,
             shapes=not arguments.no_shapes, stacks=arguments.stacks,
-            telemetry=not arguments.no_telemetry,
+            telemetry=not arguments.no_telemetry, memory=arguments.memory,
         )  # fmt: skip
     except ValueError as error:
         raise CollectError(str(error)) from None
@@ -84,7 +85,7 @@ def _describe(ticket: Ticket, facts: dict[str, Any], command: list[str], *, is_o
         **facts,
         "recording": ticket.recording,
         "open": is_open,
-        "options": {**ticket.options.to_dict(), "memory": False},
+        "options": ticket.options.to_dict(),
         "command": command,
         "cell_source": None,
         "notes": [],

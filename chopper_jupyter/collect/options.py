@@ -19,6 +19,7 @@ class ProfileOptions:
     shapes: bool = True
     stacks: bool = False
     telemetry: bool = True
+    memory: bool = False
 
     def __post_init__(self) -> None:
         if self.warmup < 0 or self.iterations < 1:

@@ -43,6 +43,7 @@ def profile(
     shapes: bool = True,
     stacks: bool = False,
     telemetry: bool = True,
+    memory: bool = False,
 ) -> Recording:
     """Record the training loop that runs inside the ``with`` block.
 
@@ -72,6 +73,10 @@ def profile(
     telemetry : bool
         Sample processor use, and clocks, power, energy and temperature of the GPUs, in a process
         of its own while the window is open. Sensors that do not answer are noted, no error.
+    memory : bool
+        Record what is allocated and freed on each GPU (without one, on the CPU), as the table
+        ``memory`` of the Trace and the metrics ``peak_allocated`` and ``peak_reserved``. Slower;
+        threads other than the training thread and autograd's are then not recorded.
 
     Returns
     -------
@@ -97,7 +102,7 @@ def profile(
     >>> recording.recorded_iterations
     2
     """
-    options = ProfileOptions(warmup, iterations, tokens, shapes, stacks, telemetry)
+    options = ProfileOptions(warmup, iterations, tokens, shapes, stacks, telemetry, memory)
     return Recording(options, run_dir)
 
 
@@ -299,7 +304,7 @@ class Recording:
             **self._session.facts(),
             "recording": self.ticket.recording,
             "open": self._open,
-            "options": {**self._options.to_dict(), "memory": False},
+            "options": self._options.to_dict(),
             "cell_source": self.cell_source,
             "notes": [*([] if self._has_status else self._own_notes()), *self._remarks],
             "world_size": known[1] if known is not None else 1,

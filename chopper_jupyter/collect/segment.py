@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,12 @@ class SegmentOptions:
 
     shapes: bool = True
     stacks: bool = False
+    memory: bool = False
+
+
+OF_ONE_THREAD = (
+    "memory is recorded of the thread that opened the recording only, and the loop runs in another"
+)
 
 
 class Segment:
@@ -32,16 +39,24 @@ class Segment:
 
     def __init__(self, options: SegmentOptions) -> None:
         begun = time.perf_counter()
+        self._thread = threading.get_ident() if options.memory else None
         self._profiler = torch_profile(
             activities=supported_activities(),  # type: ignore[no-untyped-call]
             record_shapes=options.shapes,
             with_stack=options.stacks,
-            experimental_config=_all_threads(),
+            profile_memory=options.memory,
+            # Torch sees allocations only of the threads that it follows one by one.
+            experimental_config=None if options.memory else _all_threads(),
         )
         with _quiet_kineto():
             self._profiler.start()
         self.start_s = time.perf_counter() - begun
         self.stop_s = 0.0
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether ``stop`` may be called on this thread; elsewhere torch would crash."""
+        return self._thread in (None, threading.get_ident())
 
     def stop(self) -> None:
         """End the recording; on a GPU this waits for the device to finish."""

@@ -47,7 +47,8 @@ class Session:
         may_begin: Callable[[], bool] | None = None,
     ) -> None:
         switch = Switch()
-        self.tape = Tape(folder, SegmentOptions(options.shapes, options.stacks), switch)
+        recorded = SegmentOptions(options.shapes, options.stacks, options.memory)
+        self.tape = Tape(folder, recorded, switch)
         limit = options.warmup + options.iterations
         self.window = Window(self.tape, switch, limit, self._save, may_begin)
         self.recorded_iterations = 0
@@ -110,6 +111,11 @@ class Session:
             notes.append(
                 f"{self.recorded_iterations} of {asked} iterations asked for "
                 f"({o.warmup} warm-up) were recorded: the block ended before."
+            )
+        if o.memory:
+            notes.append(
+                "With memory, torch.profiler records the training thread and autograd's threads "
+                "only: what other threads ran is not in this recording."
             )
         if self.window.interrupted:
             notes.append(

@@ -11,7 +11,7 @@ from chopper_jupyter.collect.annotate import Switch, mark
 from chopper_jupyter.collect.cost import Cost
 from chopper_jupyter.collect.iterations import Call, Event, completed, starts
 from chopper_jupyter.collect.rank_trace import candidate_mark
-from chopper_jupyter.collect.segment import Segment, SegmentOptions
+from chopper_jupyter.collect.segment import OF_ONE_THREAD, Segment, SegmentOptions
 from chopper_jupyter.collect.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
@@ -61,11 +61,20 @@ class Tape:
             self._switch.recording = True
 
     def end(self, *, keep: bool = True) -> None:
-        """Stop the running segment, if any, and put it on disk or drop it."""
+        """Stop the running segment, if any, and put it on disk or drop it.
+
+        Raises
+        ------
+        RuntimeError
+            If only another thread can stop it.
+        """
         with uninterrupted():
-            segment, self._segment = self._segment, None
+            segment = self._segment
             if segment is None:
                 return
+            if not segment.can_stop:
+                raise RuntimeError(OF_ONE_THREAD)
+            self._segment = None
             self._switch.recording = False
             self.switching = True
             try:
@@ -79,6 +88,11 @@ class Tape:
             begun = time.perf_counter()
             segment.export(self.stretches[-1].raw)
             self.cost.export_s += time.perf_counter() - begun
+
+    def drop(self) -> None:
+        """Stop what still runs after a failure, if this thread can."""
+        if self._segment is not None and self._segment.can_stop:
+            self.end(keep=False)
 
     def call(self, call: Call) -> None:
         """Write down a call and mark its moment in the trace."""

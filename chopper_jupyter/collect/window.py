@@ -149,6 +149,7 @@ class Window:
             self._switch.watching = self._switch.recording = False
             self._patches.close()
             self._hooks.close()
+            self._tape.drop()
 
     # What the loop tells. None of it may let a failure of ours reach the user's code.
 

@@ -81,6 +81,17 @@ FLOWS = pa.schema(
     ]
 )
 
+MEMORY = pa.schema(
+    [
+        pa.field("tid", pa.int64(), nullable=False),
+        pa.field("time_ns", pa.int64(), nullable=False),
+        pa.field("device", pa.int32()),  # null: memory of the host
+        pa.field("bytes", pa.int64(), nullable=False),  # negative: freed
+        pa.field("allocated_bytes", pa.int64()),  # afterwards, as the allocator says
+        pa.field("reserved_bytes", pa.int64()),
+    ]
+)
+
 
 @dataclass(frozen=True)
 class RankEvents:
@@ -103,6 +114,8 @@ class RankEvents:
         Counts by reason.
     source : str
         File name, for messages.
+    memory : pyarrow.Table
+        Allocations and frees, by the schema of this module; empty unless recorded.
     """
 
     ranges: pa.Table
@@ -118,3 +131,4 @@ class RankEvents:
     repairs: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
+    memory: pa.Table = field(default_factory=MEMORY.empty_table)

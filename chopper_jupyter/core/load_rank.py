@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.events import RankEvents
 
 FACTS = "facts.json"
-TABLES = ("gpus", "spans", "ops", "kernels")
+TABLES = ("gpus", "spans", "ops", "kernels", "memory")
 LOST_SEGMENTS = "recorded segments that could not be read left out"
 
 
@@ -129,7 +129,7 @@ def _concatenate(parts: list[RankEvents]) -> RankEvents:
         return parts[0]
     tables = {
         name: pa.concat_tables([getattr(p, name) for p in parts]).unify_dictionaries()
-        for name in ("ranges", "launches", "device", "flows")
+        for name in ("ranges", "launches", "device", "flows", "memory")
     }
     return replace(
         parts[0],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 LEVELS = ("gpu", "iteration", "phase", "layer", "op", "kernel")
 """The six granularities: values of ``by=``, columns of ``kernels``, words of the explorer."""
@@ -177,6 +177,22 @@ COLLECTIVES = pa.schema(
     ]
 )
 
+MEMORY = pa.schema(
+    [
+        _field("gpu", pa.int32(), "GPU whose memory it is"),
+        _field("time_ns", pa.int64(), "time of the allocation or free on the CPU", "ns"),
+        _field("bytes", pa.int64(), "bytes allocated; negative: freed", "B"),
+        _field("allocated_bytes", pa.int64(), "allocated on the GPU afterwards", "B"),
+        _field("reserved_bytes", pa.int64(), "held by the allocator afterwards", "B", null=True),
+        _field("op_id", pa.int64(), "operator call in which it happened", null=True),
+        _field("iteration", pa.int32(), "training iteration", null=True),
+        _field("phase", NAME, "forward, backward or optimizer", null=True),
+        _field("layer", NAME, "layer path", null=True),
+        _field("op", NAME, "operation inside the layer", null=True),
+        _field("module", NAME, "full module path", null=True),
+    ]
+)
+
 TABLES: dict[str, pa.Schema] = {
     "gpus": GPUS,
     "spans": SPANS,
@@ -185,7 +201,11 @@ TABLES: dict[str, pa.Schema] = {
     "counters": COUNTERS,
     "telemetry": TELEMETRY,
     "collectives": COLLECTIVES,
+    "memory": MEMORY,
 }
+
+SINCE = {"memory": 2}
+"""Schema version that brought a table; saved Traces of earlier ones have no file of it."""
 
 
 def empty(table: str) -> pa.Table:

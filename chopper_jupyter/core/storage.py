@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chopper_jupyter.core.errors import TraceFormatError
-from chopper_jupyter.core.schema import SCHEMA_VERSION, TABLES, conform
+from chopper_jupyter.core.schema import SCHEMA_VERSION, SINCE, TABLES, conform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +26,7 @@ _DELTA = {
     "kernels": ["kernel_id", "start_ns", "dur_ns", "launch_ns", "correlation_id", "op_id"],
     "ops": ["op_id", "parent_id", "start_ns", "dur_ns"],
     "spans": ["span_id", "parent_id", "start_ns", "dur_ns"],
+    "memory": ["time_ns", "allocated_bytes", "op_id"],
 }
 """Columns of times and ids: delta encoding makes them several times smaller than dictionaries."""
 
@@ -140,6 +141,8 @@ def write(folder: Path, tables: Mapping[str, pa.Table], manifest: Mapping[str, A
 def read(folder: Path) -> tuple[dict[str, UnreadTable], dict[str, Any]]:
     """Open what ``write`` wrote; tables are read when they are asked for.
 
+    Tables that the version which wrote it did not know are left out.
+
     Raises
     ------
     TraceFormatError
@@ -148,7 +151,9 @@ def read(folder: Path) -> tuple[dict[str, UnreadTable], dict[str, Any]]:
     """
     manifest = read_manifest(folder)
     files = manifest.get(FILES, {})  # older versions wrote none
-    tables = {name: UnreadTable(folder, name, files.get(f"{name}.parquet", {})) for name in TABLES}
+    version = manifest["schema_version"]
+    there = [name for name in TABLES if SINCE.get(name, 1) <= version]
+    tables = {name: UnreadTable(folder, name, files.get(f"{name}.parquet", {})) for name in there}
     return tables, manifest
 
 

@@ -75,7 +75,7 @@ class TraceInfo:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Trace:
-    """One recorded run as seven Arrow tables; immutable.
+    """One recorded run as eight Arrow tables; immutable.
 
     Times are int64 nanoseconds since ``info.origin_ns``. Every kernel carries its ``gpu``,
     ``iteration``, ``phase``, ``layer`` and ``op``; null where the recording does not tell.
@@ -96,6 +96,7 @@ class Trace:
     counters: pa.Table
     telemetry: pa.Table
     collectives: pa.Table
+    memory: pa.Table
     info: TraceInfo = field(default_factory=TraceInfo)
     quality: Quality = field(default_factory=Quality)
     unfiltered: pa.Table | None = None
@@ -137,6 +138,8 @@ class Trace:
 
     def filter(self, **levels: Any) -> Trace:
         """Keep the kernels that match every given value; spans, ops and gpus stay whole.
+
+        Rows of ``memory`` are kept by the levels that they have.
 
         Parameters
         ----------
@@ -183,6 +186,7 @@ class Trace:
             kernels=kernels,
             counters=counters,
             telemetry=telemetry,
+            memory=_matching(self.memory, levels),
             unfiltered=self.all_kernels,
         )
         # Iterations that were asked for by number are wanted, warm-up or not.
@@ -225,7 +229,8 @@ class Trace:
             msg = f"{folder / storage.MANIFEST} is damaged ({error!r})"
             raise TraceFormatError(msg) from error
         trace = object.__new__(cls)
-        vars(trace).update(info=info, quality=quality, _unread=unread)
+        unknown = {name: empty(name) for name in TABLES if name not in unread}
+        vars(trace).update(info=info, quality=quality, _unread=unread, **unknown)
         return trace
 
     if not TYPE_CHECKING:  # for a type checker, tables are always there
@@ -303,6 +308,13 @@ def altered(trace: Trace, **changes: Any) -> Trace:
     made = object.__new__(type(trace))
     vars(made).update(vars(trace) | changes)
     return made
+
+
+def _matching(table: pa.Table, levels: Mapping[str, Any]) -> pa.Table:
+    """Keep the rows of a table that match, by those levels that it has a column for."""
+    for level in levels.keys() & set(table.column_names) if table.num_rows else ():
+        table = table.filter(_matches(table[level], levels[level]))
+    return table
 
 
 def _matches(column: pa.ChunkedArray, value: Any) -> pa.ChunkedArray:

@@ -46,6 +46,7 @@ def run(iterations, rank: Rank) -> Rank:
                     rank.module(f"layers.{index}.fc"),
                     rank.op("aten::mm", seq=number) as forward,
                 ):
+                    rank.memory(512 * number, 512 * number * (number + 1) // 2, 2**30)
                     start(rank, launches)
                 forwards.append((number, forward, launches, flow))
         for seq, forward, launches, flow in reversed(forwards):

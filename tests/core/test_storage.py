@@ -49,6 +49,18 @@ def test_a_newer_version_is_refused_by_number(saved):
         Trace.open(saved)
 
 
+def test_a_trace_of_the_version_before_memory_is_readable(saved):
+    (saved / "memory.parquet").unlink()
+    files = json.loads((saved / "trace.json").read_text("utf-8"))["files"]
+    del files["memory.parquet"]
+    edit(saved, schema_version=1, files=files)
+    opened = Trace.open(saved)
+    assert opened.memory.num_rows == 0
+    assert opened.memory.schema == TABLES["memory"]
+    assert opened.kernels.num_rows == 2
+    assert copy.deepcopy(opened).memory.num_rows == 0
+
+
 def test_keys_of_other_versions_are_ignored(saved):
     edit(saved, later="x", info={"name": "y", "later": 1})
     assert Trace.open(saved).info.name == "y"

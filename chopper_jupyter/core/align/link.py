@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chopper_jupyter.core import hardware
-from chopper_jupyter.core.align import kernels, op_flops
+from chopper_jupyter.core.align import kernels, memory_rows, op_flops
 from chopper_jupyter.core.align.host import Host, host_of
 from chopper_jupyter.core.align.levels import Levels, assign
 from chopper_jupyter.core.align.tables import ops_table, spans_table
@@ -18,6 +18,8 @@ from chopper_jupyter.core.quality import Quality
 from chopper_jupyter.core.schema import conform
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from chopper_jupyter.core.events import RankEvents
 
 LINK_COLUMNS = {
@@ -41,6 +43,7 @@ class LinkedRank:
     spans: pa.Table
     ops: pa.Table
     kernels: pa.Table
+    memory: pa.Table
     quality: Quality
     device_kind: str
 
@@ -72,13 +75,15 @@ def link(events: RankEvents) -> LinkedRank:
         else kernels.on_cpu(host, levels)
     )
     counted = op_flops.count(host)
-    notes = (*levels.cuts.notes, *made.notes, *counted.notes)
+    memory = memory_rows.find(events.memory, host, levels, made.devices, device_kind)
+    notes = (*levels.cuts.notes, *made.notes, *counted.notes, *memory.notes)
     linked = LinkedRank(
         _gpus(events, made.devices, device_kind),
         spans_table(host, levels),
         op_flops.on_ops(ops_table(host, levels), counted),
         op_flops.on_kernels(made.table, counted),
-        replace(_quality(events, host, levels, made), notes=notes),
+        memory.table,
+        replace(_quality(events, host, levels, made, memory.skipped), notes=notes),
         device_kind,
     )
     return linked if events.rank is None else of_rank(linked, events.rank)
@@ -131,7 +136,13 @@ def _gpus(events: RankEvents, devices: list[int], device_kind: str) -> pa.Table:
     return conform("gpus", pa.Table.from_pylist(rows))
 
 
-def _quality(events: RankEvents, host: Host, levels: Levels, made: kernels.Kernels) -> Quality:
+def _quality(
+    events: RankEvents,
+    host: Host,
+    levels: Levels,
+    made: kernels.Kernels,
+    skipped: Mapping[str, int],
+) -> Quality:
     table = made.table
     dur = table["dur_ns"].to_numpy()
     total = int(dur.sum()) or 1
@@ -153,7 +164,7 @@ def _quality(events: RankEvents, host: Host, levels: Levels, made: kernels.Kerne
         )
     return Quality(
         events_read=events.events_read,
-        skipped=dict(events.skipped),
+        skipped={**events.skipped, **skipped},
         repairs=repairs,
         kernels=table.num_rows,
         linked=shares if table.num_rows else {},

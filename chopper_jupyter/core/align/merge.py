@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.align.clocks import Clocks
     from chopper_jupyter.core.trace import TraceInfo
 
-PARTS = ("gpus", "spans", "ops", "kernels")
+PARTS = ("gpus", "spans", "ops", "kernels", "memory")
 
 TIMES = {
     "spans": ("start_ns",),
     "ops": ("start_ns",),
     "kernels": ("start_ns", "launch_ns"),
+    "memory": ("time_ns",),
     "collectives": ("first_arrival_ns", "last_arrival_ns", "end_ns"),
 }
 
@@ -35,8 +36,12 @@ IDS = {
     "ops": {"op_id": "ops", "parent_id": "ops", "forward_op_id": "ops"},
     "kernels": {"kernel_id": "kernels", "op_id": "ops", "gpu": "gpus"},
     "gpus": {"gpu": "gpus"},
+    "memory": {"op_id": "ops", "gpu": "gpus"},
 }
 """Identity columns of each table and the table they count."""
+
+COUNTED = ("gpus", "spans", "ops", "kernels")
+"""Tables whose rows have an identity: the first column of ``IDS``."""
 
 
 def merge(ranks: Sequence[LinkedRank], info: TraceInfo, notes: Sequence[str] = ()) -> Trace:
@@ -86,12 +91,14 @@ def _with_clocks(whole: LinkedRank, clocks: Clocks) -> LinkedRank:
         return whole
     ranks = gpus["rank"].to_pylist()
     by_rank = {r: int(o) for r, o in zip(ranks, clocks.offset.tolist(), strict=True)}
-    by_gpu = clocks.offset[whole.kernels["gpu"].to_numpy()]
-    kernels = whole.kernels
-    for column in TIMES["kernels"]:
-        kernels = _plus(kernels, column, pa.array(by_gpu))
     moved = {name: _moved_ranks(getattr(whole, name), by_rank) for name in ("spans", "ops")}
-    return replace(whole, kernels=kernels, **moved)
+    for name in ("kernels", "memory"):
+        table = getattr(whole, name)
+        by_gpu = pa.array(clocks.offset[table["gpu"].to_numpy()])
+        for column in TIMES[name]:
+            table = _plus(table, column, by_gpu)
+        moved[name] = table
+    return replace(whole, **moved)
 
 
 def _moved_ranks(table: pa.Table, by_rank: dict[int | None, int]) -> pa.Table:
@@ -109,12 +116,12 @@ def join(ranks: Sequence[LinkedRank]) -> LinkedRank:
     Ids become unique and GPUs dense. How the parts are grouped does not matter:
     ``join([join([a, b]), c])`` is ``join([a, b, c])``.
     """
-    shift = dict.fromkeys(PARTS, 0)
+    shift = dict.fromkeys(COUNTED, 0)
     parts: dict[str, list[pa.Table]] = {name: [] for name in PARTS}
     for rank in ranks:
         for name, tables in parts.items():
             tables.append(_moved(name, getattr(rank, name), shift))
-        for name in PARTS:
+        for name in COUNTED:
             shift[name] += _id_count(name, getattr(rank, name))
     joined = {name: pa.concat_tables(made).unify_dictionaries() for name, made in parts.items()}
     weights = [int(pc.sum(r.kernels["dur_ns"]).as_py() or 0) for r in ranks]
@@ -127,7 +134,8 @@ def join(ranks: Sequence[LinkedRank]) -> LinkedRank:
 
 
 def _first_times(rank: LinkedRank) -> list[int]:
-    found = [pc.min(getattr(rank, name)["start_ns"]).as_py() for name in PARTS if name in TIMES]
+    first = {name: columns[0] for name, columns in TIMES.items() if name in PARTS}
+    found = [pc.min(getattr(rank, name)[column]).as_py() for name, column in first.items()]
     return [time for time in found if time is not None]
 
 

@@ -15,14 +15,16 @@ TOP_KEYS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args")
 ARG_KEYS = (
     "External id", "external id", "correlation", "Sequence number", "Fwd thread id", "device",
     "stream", "grid", "block", "bytes", "Input Dims", "Input dims", "Input type",
-    "Collective name", "Concrete Inputs",
+    "Collective name", "Concrete Inputs", "Bytes", "Device Type", "Device Id", "Total Allocated",
+    "Total Reserved",
 )  # fmt: skip
 PH, CAT, NAME, PID, TID, TS, DUR, ID, ARGS = range(9)
 # fmt: off
 (EXTERNAL, EXTERNAL_OLD, CORRELATION, SEQ, FWD, DEVICE, STREAM, GRID, BLOCK, BYTES, DIMS,
- DIMS_OLD, TYPES, COLLECTIVE, CONCRETE) = range(9, 24)
+ DIMS_OLD, TYPES, COLLECTIVE, CONCRETE, SIZE, DEVICE_TYPE, DEVICE_ID, ALLOCATED,
+ RESERVED) = range(9, 29)
 # fmt: on
-SLOTS = 24
+SLOTS = 29
 
 # Columns of a row.
 COLUMNS = 21
@@ -31,15 +33,16 @@ COLUMNS = 21
  C_FWD, C_DEVICE, C_STREAM, C_GRID, C_BLOCK, C_BYTES, C_DIMS, C_TYPES, C_ID,
  C_CONCRETE) = range(COLUMNS)
 # fmt: on
+C_DEVICE_TYPE, C_ALLOCATED, C_RESERVED = C_STREAM, C_SEQ, C_FWD  # of memory, which has no such
 
 # What a category means, by its code in the word table (the categories are seeded first).
-RANGE, STACK, LAUNCH, ACTIVITY, FLOW, DROP, UNKNOWN = range(7)
+RANGE, STACK, LAUNCH, ACTIVITY, FLOW, MEMORY, DROP, UNKNOWN = range(8)
 FLOW_START, FLOW_END, ODD = 10, 11, 12
 
 _HOST = (RANGE, STACK)
 _ANY = (*_HOST, LAUNCH, ACTIVITY)
 _NUMBERS = (  # slot, column, older slot of the same, roles that have it
-    (TS, C_TS, TS, (*_ANY, FLOW)),
+    (TS, C_TS, TS, (*_ANY, FLOW, MEMORY)),
     (DUR, C_DUR, DUR, _ANY),
     (ID, C_ID, ID, (FLOW,)),
     (EXTERNAL, C_EXTERNAL, EXTERNAL_OLD, _ANY),
@@ -49,6 +52,11 @@ _NUMBERS = (  # slot, column, older slot of the same, roles that have it
     (DEVICE, C_DEVICE, DEVICE, (ACTIVITY,)),
     (STREAM, C_STREAM, STREAM, (ACTIVITY,)),
     (BYTES, C_BYTES, BYTES, (ACTIVITY,)),
+    (SIZE, C_BYTES, SIZE, (MEMORY,)),
+    (DEVICE_ID, C_DEVICE, DEVICE_ID, (MEMORY,)),
+    (DEVICE_TYPE, C_DEVICE_TYPE, DEVICE_TYPE, (MEMORY,)),
+    (ALLOCATED, C_ALLOCATED, ALLOCATED, (MEMORY,)),
+    (RESERVED, C_RESERVED, RESERVED, (MEMORY,)),
 )
 _WRITTEN = (
     (DIMS, C_DIMS, DIMS_OLD, _HOST),
@@ -61,7 +69,7 @@ _WRITTEN = (
 
 def _by_role(fields: Any) -> Any:
     """List slot, column and older slot of each role's fields, -1 behind the last one."""
-    found = np.full((FLOW + 1, len(fields) + 1, 3), -1, np.int64)
+    found = np.full((MEMORY + 1, len(fields) + 1, 3), -1, np.int64)
     for role, lines in enumerate(found):
         for line, field in zip(lines, (f[:3] for f in fields if role in f[3]), strict=False):
             line[:] = field

@@ -9,7 +9,9 @@ import numpy as np
 from chopper_jupyter.core.importers.event_layout import (
     ACTIVITY,
     ARGS,
+    C_BYTES,
     C_DEVICE,
+    C_DEVICE_TYPE,
     C_NAME,
     C_PID,
     C_STREAM,
@@ -20,6 +22,7 @@ from chopper_jupyter.core.importers.event_layout import (
     DUR,
     FLOW,
     ID,
+    MEMORY,
     NAME,
     NULL,
     NUMBERS_OF,
@@ -38,6 +41,7 @@ from chopper_jupyter.core.importers.json_scan import (
     OBJECT,
     STRING,
 )
+from chopper_jupyter.core.importers.kineto_args import HOST_MEMORY
 from chopper_jupyter.core.importers.raw_bytes import (
     byte,
     compiled,
@@ -77,7 +81,7 @@ def _texts(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> An
         if found == FULL:
             return -1
         rows[r, column] = found
-    if role == FLOW:
+    if role in (FLOW, MEMORY):
         return 1
     found = code(table, buf, at[NAME] + 1, to[NAME] - 1)
     if found == FULL:
@@ -110,6 +114,9 @@ def fill_row(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> 
     if role == FLOW:
         if kind[ID] == 0:
             return 0
+    elif role == MEMORY:
+        if kind[ARGS] != OBJECT:
+            return 0
     elif (
         kind[NAME] != STRING or kind[DUR] != NUMBER or kind[COLLECTIVE] != 0
         or (kind[ARGS] != 0 and kind[ARGS] != OBJECT)
@@ -120,5 +127,11 @@ def fill_row(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> 
     if role == ACTIVITY and not (
         0 <= rows[r, C_DEVICE] < 2**31 and rows[r, C_STREAM] != NULL and rows[r, C_TS] > 0
     ):
+        return 0
+    if role == MEMORY and (
+        rows[r, C_BYTES] == NULL or rows[r, C_DEVICE_TYPE] == NULL
+        or not -1 <= rows[r, C_DEVICE] < 2**31
+        or (rows[r, C_DEVICE] < 0 and rows[r, C_DEVICE_TYPE] != HOST_MEMORY)
+    ):  # fmt: skip
         return 0
     return _texts(table, buf, role, notes, rows, r)

@@ -28,6 +28,7 @@ from chopper_jupyter.core.importers.event_layout import (
     KEY_BYTES,
     KEY_FACTORS,
     KEY_PLACES,
+    MEMORY,
     NAME,
     NEED_MORE,
     NO_ROOM,
@@ -208,9 +209,15 @@ def _begins(buf: Any, a: Any, b: Any, text: Any) -> Any:
 
 
 @compiled
+def _is(buf: Any, a: Any, b: Any, text: Any) -> Any:
+    """Say whether ``buf[a:b]`` is a text."""
+    return b - a == len(text) and _begins(buf, a, b, text)
+
+
+@compiled
 def scan(
-    buf: Any, i: Any, end: Any, keys: Any, roles: Any, stack: Any, table: Any, rows: Any,
-    odd: Any, drops: Any, state: Any, notes: Any,
+    buf: Any, i: Any, end: Any, keys: Any, roles: Any, stack: Any, memory: Any, table: Any,
+    rows: Any, odd: Any, drops: Any, state: Any, notes: Any,
 ) -> Any:  # fmt: skip
     """Scan events from ``i`` on, which is where an event or the array's end must be.
 
@@ -222,8 +229,8 @@ def scan(
         What ``key_table`` returned.
     roles : int array
         Meaning of the seeded categories by code.
-    stack : bytes
-        How the names of nn.Module rows begin.
+    stack, memory : bytes
+        How the names of nn.Module rows begin, and the name of allocations.
     table : WordTable
         The dictionary, categories first.
     rows, odd : int arrays
@@ -286,7 +293,12 @@ def scan(
                 if ok and not _begins(buf, at[NAME] + 1, to[NAME] - 1, stack):
                     role = DROP
             flow = role == FLOW and (ph == 115 or ph == 102)
-            if flow or (ph == 88 and role <= ACTIVITY):
+            allocation = ph == 105 and (role == MEMORY or category < 0)
+            if allocation:
+                ok = ok and kind[NAME] == STRING
+                allocation = ok and _is(buf, at[NAME] + 1, to[NAME] - 1, memory)
+                role = MEMORY if allocation else DROP if role == MEMORY else role
+            if flow or allocation or (ph == 88 and role <= ACTIVITY):
                 if ok:
                     r = state[1]
                     how = fill_row(table, buf, role, notes, rows, r)

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from chopper_jupyter.core.events import DEVICE, FLOWS, LAUNCHES, RANGES
+from chopper_jupyter.core.events import DEVICE, FLOWS, LAUNCHES, MEMORY, RANGES
 from chopper_jupyter.core.importers import event_layout as scanner
 from chopper_jupyter.core.importers.json_stream import read_value
-from chopper_jupyter.core.importers.kineto_args import compact_json, dimensions
+from chopper_jupyter.core.importers.kineto_args import HOST_MEMORY, compact_json, dimensions
 from chopper_jupyter.core.importers.kineto_columns import SHIFTED, at_home, joined, table_of
 
 if TYPE_CHECKING:
@@ -61,6 +61,17 @@ LAYOUT: dict[str, dict[str, tuple[int, Any]]] = {
         "at": (scanner.C_TS, np.int64),
         "id": (scanner.C_ID, np.int64),
     },
+    "memory": {
+        "event": (scanner.C_EVENT, np.int64),
+        "pid": (scanner.C_PID, np.int32),
+        "tid": (scanner.C_TID, np.int32),
+        "time_ns": (scanner.C_TS, np.int64),
+        "device": (scanner.C_DEVICE, np.int32),
+        "type": (scanner.C_DEVICE_TYPE, np.int64),
+        "bytes": (scanner.C_BYTES, np.int64),
+        "allocated_bytes": (scanner.C_ALLOCATED, np.int64),
+        "reserved_bytes": (scanner.C_RESERVED, np.int64),
+    },
 }
 """Columns that each table keeps of the scanner's rows, and how small they can be kept."""
 
@@ -69,6 +80,7 @@ ROLES_OF = {
     "launches": (scanner.LAUNCH, scanner.LAUNCH),
     "device": (scanner.ACTIVITY, scanner.ACTIVITY),
     "flows": (scanner.FLOW_START, scanner.FLOW_END),
+    "memory": (scanner.MEMORY, scanner.MEMORY),
 }
 """First and last role of the rows of each table."""
 
@@ -108,7 +120,7 @@ def tables(
     odd: list[tuple[int, Any]],
     reader: EventReader,
 ) -> dict[str, pa.Table]:
-    """Build the four tables of the scanned rows and of the odd events, in the file's order.
+    """Build the five tables of the scanned rows and of the odd events, in the file's order.
 
     Parameters
     ----------
@@ -131,13 +143,17 @@ def tables(
         made[name] = _in_order(fast, block["event"], slow, numbers[name])
     made["ranges"] = at_home(made["ranges"], reader.threads)
     made["flows"] = _flows(blocks.pop("flows", []), texts, reader, numbers["flows"])
+    block = _joined_blocks(blocks.pop("memory", []), LAYOUT["memory"])
+    slow = table_of(MEMORY, reader.columns.memory, reader.base_ns)
+    fast = _memory(block, texts, reader)
+    made["memory"] = _in_order(fast, block["event"], slow, numbers["memory"])
     return made
 
 
 def _read_odd(odd: list[tuple[int, Any]], reader: EventReader) -> dict[str, Ints]:
     """Read the odd events; return the event number of each row they made, by table."""
     columns = reader.columns
-    lists = {n: getattr(columns, n) for n in ("ranges", "launches", "device", "flows")}
+    lists = {n: getattr(columns, n) for n in LAYOUT}
     numbers: dict[str, list[int]] = {name: [] for name in lists}
     for number, event in odd:
         reader.take(event)
@@ -308,6 +324,16 @@ def _flows(
         [thread[starts], block["at"][starts] + reader.base_ns,
          thread[ends], block["at"][ends] + reader.base_ns],
         schema=FLOWS,
+    )  # fmt: skip
+
+
+def _memory(block: Block, texts: list[str], reader: EventReader) -> pa.Table:
+    totals = [block[name] for name in ("allocated_bytes", "reserved_bytes")]
+    return pa.table(
+        [_threads(block, texts, reader), block["time_ns"] + reader.base_ns,
+         pa.array(block["device"], mask=block["type"] == HOST_MEMORY), block["bytes"],
+         *(pa.array(total, mask=total < 0) for total in totals)],
+        schema=MEMORY,
     )  # fmt: skip
 
 

@@ -81,6 +81,36 @@ def device_columns(args: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
+MEMORY_EVENT = "[memory]"
+HOST_MEMORY = 0
+"""How the profiler numbers the host among the types of devices."""
+
+
+def memory_columns(args: dict[str, Any]) -> tuple[Any, ...] | None:
+    """Return device (None for the host), bytes and totals of an allocation or free.
+
+    None if it does not say how much, or where.
+
+    Examples
+    --------
+    >>> memory_columns({"Device Type": 1, "Device Id": 3, "Bytes": -512, "Total Allocated": 1024})
+    (3, -512, 1024, None)
+    >>> memory_columns({"Device Type": 0, "Device Id": -1, "Bytes": 64})
+    (None, 64, None, None)
+    """
+    kind, device, size, *totals = (
+        as_int(args.get(key))
+        for key in ("Device Type", "Device Id", "Bytes", "Total Allocated", "Total Reserved")
+    )
+    if kind is None or device is None or size is None:
+        return None
+    if kind == HOST_MEMORY:
+        device = None
+    elif not 0 <= device < 2**31:
+        return None
+    return device, size, *(None if total is None or total < 0 else total for total in totals)
+
+
 def collective_columns(
     args: dict[str, Any],
 ) -> tuple[str | None, str | None, int | None, int | None]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chopper_jupyter.core.events import DEVICE, FLOWS, LAUNCHES, RANGES
+from chopper_jupyter.core.events import DEVICE, FLOWS, LAUNCHES, MEMORY, RANGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,13 +58,14 @@ class Threads:
 
 
 class Columns:
-    """Rows of the four event tables, by kind."""
+    """Rows of the five event tables, by kind."""
 
     def __init__(self) -> None:
         self.ranges: list[tuple[Any, ...]] = []
         self.launches: list[tuple[Any, ...]] = []
         self.device: list[tuple[Any, ...]] = []
         self.flows: list[tuple[str, str, int, int]] = []
+        self.memory: list[tuple[Any, ...]] = []
 
     def add_range(
         self,
@@ -109,13 +110,18 @@ class Columns:
         """Add one end of a forward-backward arrow; either may come first in the file."""
         self.flows.append((key, ph, tid, at))
 
+    def add_memory(self, tid: int, at: int, rest: tuple[Any, ...]) -> None:
+        """Add one allocation or free; ``rest`` is what ``memory_columns`` returned."""
+        self.memory.append((tid, at, *rest))
+
     def tables(self, base_ns: int, threads: Threads) -> dict[str, pa.Table]:
-        """Build the four tables with absolute times."""
+        """Build the five tables with absolute times."""
         made = {
             "ranges": table_of(RANGES, self.ranges, base_ns),
             "launches": table_of(LAUNCHES, self.launches, base_ns),
             "device": table_of(DEVICE, self.device, base_ns),
             "flows": table_of(FLOWS, joined(self.flows), base_ns),
+            "memory": table_of(MEMORY, self.memory, base_ns),
         }
         return made | {"ranges": at_home(made["ranges"], threads)}
 
@@ -139,7 +145,7 @@ def at_home(ranges: pa.Table, threads: Threads) -> pa.Table:
     return ranges.set_column(at, ranges.schema.field(at), values)
 
 
-SHIFTED = ("start_ns", "forward_ns", "backward_ns")
+SHIFTED = ("start_ns", "time_ns", "forward_ns", "backward_ns")
 
 
 def table_of(schema: pa.Schema, rows: Sequence[tuple[Any, ...]], base_ns: int) -> pa.Table:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from chopper_jupyter.core.events import RankEvents
 from chopper_jupyter.core.importers.decimal_time import nanoseconds
-from chopper_jupyter.core.importers.kineto_args import as_int, device_columns, range_columns
+from chopper_jupyter.core.importers.kineto_args import (
+    MEMORY_EVENT,
+    as_int,
+    device_columns,
+    memory_columns,
+    range_columns,
+)
 from chopper_jupyter.core.importers.kineto_columns import Columns, Threads
 
 if TYPE_CHECKING:
@@ -26,6 +32,8 @@ DEVICE_CATEGORIES = {
     "memset": "memset",
 }
 MODULE_ROW = "nn.Module: "
+MEMORY_CATEGORIES = ("cpu_instant_event", "")
+"""Categories of allocations; the files of 2021 give them none."""
 
 SKIP_REASONS = {
     "gpu_user_annotation": "GPU annotations (they repeat host ranges)",
@@ -33,7 +41,7 @@ SKIP_REASONS = {
     "ac2g": "launch arrows (correlation ids are used)",
     "async_cpu_to_gpu": "launch arrows (correlation ids are used)",
     "async": "launch arrows (correlation ids are used)",
-    "cpu_instant_event": "instant events (memory)",
+    "cpu_instant_event": "instant events",
     "trace": "profiler rows",
     "overhead": "profiler rows",
 }
@@ -101,6 +109,8 @@ class EventReader:
             self._complete(event, category)
         elif category == "fwdbwd" and ph in ("s", "f"):
             self._flow(event, ph)
+        elif category in MEMORY_CATEGORIES and ph == "i" and event.get("name") == MEMORY_EVENT:
+            self._memory(event)
         else:
             self.skipped[skip_reason(ph, category)] += 1
 
@@ -138,9 +148,8 @@ class EventReader:
             self.threads.count(tid, kind)
 
     def _times(self, event: dict[str, Any], *, device: bool) -> tuple[int, int] | None:
-        start = nanoseconds(event.get("ts"))
-        if start is None or not -(2**62) < start + self.base_ns < 2**62:
-            self.skipped["events without a usable time"] += 1
+        start = self._start(event)
+        if start is None:
             return None
         if start <= 0 and device:
             self.skipped["device activities with time zero"] += 1
@@ -150,6 +159,13 @@ class EventReader:
             self.repairs["events without a usable duration: taken as zero"] += 1
             dur = 0
         return start, dur
+
+    def _start(self, event: dict[str, Any]) -> int | None:
+        start = nanoseconds(event.get("ts"))
+        if start is None or not -(2**62) < start + self.base_ns < 2**62:
+            self.skipped["events without a usable time"] += 1
+            return None
+        return start
 
     def _device(
         self,
@@ -185,6 +201,18 @@ class EventReader:
         tid = self.threads.of(event.get("pid"), event.get("tid"))
         process = event.get("pid")  # files fused from several ranks reuse the ids
         self.columns.add_flow(f"{process}:{key}", ph, tid, start)
+
+    def _memory(self, event: dict[str, Any]) -> None:
+        start = self._start(event)
+        if start is None:
+            return
+        args = event.get("args")
+        row = memory_columns(args) if isinstance(args, dict) else None
+        if row is None:
+            self.skipped["memory events without bytes or device"] += 1
+            return
+        tid = self.threads.of(event.get("pid"), event.get("tid"))
+        self.columns.add_memory(tid, start, row)
 
 
 def skip_reason(ph: Any, category: str) -> str:

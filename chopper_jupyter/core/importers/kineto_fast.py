@@ -29,6 +29,7 @@ from chopper_jupyter.core.importers.json_stream import (
     values_before,
     values_beside,
 )
+from chopper_jupyter.core.importers.kineto_args import MEMORY_EVENT
 from chopper_jupyter.core.importers.kineto_events import (
     SKIP_REASONS,
     EventReader,
@@ -51,8 +52,9 @@ ROLES: dict[str, int] = {
     **dict.fromkeys(("kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset"),
                     layout.ACTIVITY),
     "fwdbwd": layout.FLOW,
+    "cpu_instant_event": layout.MEMORY,
     **dict.fromkeys(("ac2g", "async_cpu_to_gpu", "async", "gpu_user_annotation", "Trace",
-                     "cpu_instant_event", "overhead"), layout.DROP),
+                     "overhead"), layout.DROP),
 }  # fmt: skip
 """Categories that files hold by the million; events of others go through the plain reader."""
 
@@ -173,6 +175,7 @@ class _State:
         self.keys = layout.key_table()
         self.roles = np.array(list(ROLES.values()), np.int64)
         self.stack = np.frombuffer(b"nn.Module: ", np.uint8)
+        self.memory = np.frombuffer(MEMORY_EVENT.encode(), np.uint8)
         self.table = word_table.new_table()
         word_table.seed(self.table, [c.encode() for c in ROLES])
         self.drops = np.zeros((256, DROP_COLUMNS), np.int64)
@@ -212,8 +215,8 @@ class _State:
         at = 0
         while True:
             ended, position = scan(
-                text.buffer, at, text.end, self.keys, self.roles, self.stack, self.table,
-                self.rows, self.odd, self.drops, self.state, self.notes,
+                text.buffer, at, text.end, self.keys, self.roles, self.stack, self.memory,
+                self.table, self.rows, self.odd, self.drops, self.state, self.notes,
             )  # fmt: skip
             if text.buffer[at:position].max(initial=0) >= 128:  # noqa: PLR2004  not ASCII
                 utf8(text.part(at, position))

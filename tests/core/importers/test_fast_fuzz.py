@@ -48,6 +48,8 @@ def valid_files() -> dict[str, bytes]:
         rank.launch("k<1>", dur=10.5)
     rank.event(ph="s", cat="fwdbwd", name="fwdbwd", id=7, pid=1, tid=1, ts=1001, bp="e")
     rank.event(ph="f", cat="fwdbwd", name="fwdbwd", id=7, pid=1, tid=1, ts=1003)
+    for size in (64, -64):
+        rank.memory(size, allocated=64)
     rank.event(ph="i", cat="cpu_instant_event", name="[memory]", pid=1, tid=1, ts=1.5, s="t")
     document = rank.document()
     return {
