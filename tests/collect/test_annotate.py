@@ -168,15 +168,14 @@ def test_calls_that_go_other_ways_still_work(tmp_path):
     assert record(tmp_path, run, iterations=99)["Sequential", "0", "Linear"] > 1
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("whole", [True, False])
-def test_compiled_models_do_not_break_or_recompile(tmp_path, backend, whole):
+def test_compiled_models_do_not_break_or_recompile(tmp_path, whole):
     torch._dynamo.reset()
     compilations = []
 
     def counting(graph, inputs):
         compilations.append(graph)
-        return torch._dynamo.lookup_backend(backend)(graph, inputs)
+        return torch._dynamo.lookup_backend("eager")(graph, inputs)
 
     class Block(nn.Module):
         def __init__(self):

@@ -1,6 +1,6 @@
 """Training with the truth written into the recording, and taken out again before it is read.
 
-Each piece of work runs inside a range ``truth::<iteration>|<phase>|<layer>|<op>``. In the
+Each piece of work runs inside a range ``truth::<iteration>|<phase>|<layer>|<op>|...``. In the
 forward the test opens it around leaf modules and direct operations, from the table of what is
 expected. In the backward, hooks before and after every autograd node open it, by the identity of
 the node: sequence numbers and flows, which the reader goes by, play no part.
@@ -18,9 +18,6 @@ import torch
 from json_walk import ns
 from torch.autograd.profiler import record_function
 
-from chopper_jupyter import profile
-from chopper_jupyter.core.run_folder import rank_file
-
 PREFIX = "truth::"
 BACKWARD = "backward"
 
@@ -30,6 +27,8 @@ class Place(NamedTuple):
     phase: str | None
     layer: str | None
     op: str | None
+    micro_batch: int | None = None
+    recompute: bool = False
 
 
 class Row(NamedTuple):
@@ -41,14 +40,19 @@ class Row(NamedTuple):
 
 
 class Teller:
-    """Opens truth ranges while a model is trained; the loop sets ``iteration``."""
+    """Opens truth ranges while a model is trained; the loop sets ``iteration`` and the like.
 
-    def __init__(self, model, *, sharded=False):
+    ``expected`` says layer and op of a module's path. Modules ``whole`` are judged as one.
+    ``sharded`` parameters are made anew: what accumulates is claimed where it is met.
+    """
+
+    def __init__(self, model, *, expected=None, whole=(), sharded=False):
         self.model = model
-        self.sharded = sharded  # parameters are made anew: claim what accumulates as it is met
+        self.expected = expected or of_llama
+        self.whole, self.sharded = set(whole), sharded
         self.kept = []  # Python objects of autograd nodes, whose identity is the truth
         self.known = set()
-        self.iteration = None
+        self.iteration = self.micro_batch = None
         self._layer = None
 
     @contextmanager
@@ -63,62 +67,67 @@ class Teller:
 
     def tell(self, place, call, inputs):
         """Run a piece of forward work, or its recomputation, and claim the nodes it makes."""
-        if torch._C._current_graph_task_id() != -1:
+        again = torch._C._current_graph_task_id() != -1
+        if again:
             place = ("backward", *place[1:])
-        with self.range(*place):
+        with self.range(*place, recompute=again):
             out = call()
         if torch.is_grad_enabled():
             self._claim(out if isinstance(out, tuple | list) else (out,), inputs, place)
         return out
 
-    def loss(self, logits, targets):
+    def loss(self, logits, targets, scale=lambda loss: loss):
         """Compute the loss, run its backward, and return it."""
-        loss = self.tell(
-            ("forward", None, "loss"), lambda: models.cross_entropy(logits, targets), (logits,)
-        )
+        place = ("forward", None, "loss")
+        loss = self.tell(place, lambda: models.cross_entropy(logits, targets), (logits,))
+        scaled = self.tell(place, lambda: scale(loss), (loss,))
         with record_function(PREFIX + BACKWARD):
-            loss.backward()
+            scaled.backward()
         return loss
 
     def _direct(self, name, call, inputs):
+        if torch.compiler.is_compiling():
+            return call()
         return self.tell(("forward", self._layer, name), call, inputs)
 
     @contextmanager
     def _leaves(self):
-        """Wrap the forward of leaf modules; containers say which layer direct work is in."""
+        """Wrap the forward of leaf modules; the others say which layer direct work is in."""
         wrapped = []
-        for path, module in self.model.named_modules():
+        for path, module in list(self.model.named_modules()):
+            if any(path != part and path.startswith(part) for part in self.whole):
+                continue
             forward = module.forward
-            if path and not list(module.children()):
+            if path in self.whole or (path and not list(module.children())):
                 module.forward = self._leaf(path, module, forward)
-            elif path.startswith("layers.") and path.count(".") == 1:
+            elif path:
                 module.forward = self._block(path, forward)
             else:
                 continue
-            wrapped.append(module)
+            wrapped.append((module, forward))
         try:
             yield
         finally:
-            for module in wrapped:
-                del module.forward
+            for module, forward in wrapped:
+                module.forward = forward
 
     def _leaf(self, path, module, forward):
-        place = ("forward", *_expected(path))
+        place = ("forward", *self.expected(path))
 
-        def run(x):
+        def run(*inputs):
             # Where parameters are views of something sharded, the view is the sharding's work.
             views = [p for p in vars(module).values() if isinstance(p, torch.Tensor)]
-            return self.tell(place, lambda: forward(x), (x, *views))
+            return self.tell(place, lambda: forward(*inputs), (*inputs, *views))
 
         return run
 
     def _block(self, path, forward):
         def run(*inputs):
-            self._layer = path
+            before, self._layer = self._layer, self.expected(path)[0]
             try:
                 return forward(*inputs)
             finally:
-                self._layer = None
+                self._layer = before
 
         return run
 
@@ -128,7 +137,7 @@ class Teller:
         handles = []
         for path, parameter in self.model.named_parameters():
             node = parameter.view_as(parameter).grad_fn.next_functions[0][0]
-            handles += self._hook(node, _expected(path.rpartition(".")[0]))
+            handles += self._hook(node, self.expected(path.rpartition(".")[0]))
         try:
             yield
         finally:
@@ -163,56 +172,20 @@ class Teller:
 
         return [node.register_prehook(before), node.register_hook(after)]
 
-    def range(self, phase, layer, op):
+    def range(self, phase, layer, op, *, recompute=False):
         """Return a range that says where the work inside it belongs."""
-        parts = (str(self.iteration), phase, layer or "", op or "")
-        return record_function(PREFIX + "|".join(parts))
+        micro = None if phase == "optimizer" else self.micro_batch
+        place = (self.iteration, phase, layer, op, micro, recompute or None)
+        told = ["" if part is None else str(part) for part in place]  # no quotes: Kineto keeps them
+        return record_function(PREFIX + "|".join(told))
 
 
-def _expected(path):
-    """Return layer and op of a leaf module."""
+def of_llama(path):
+    """Return layer and op of a module of the small Llama."""
     parts = path.split(".")
     if parts[0] == "layers":
-        return ".".join(parts[:2]), ".".join(parts[2:])
-    return path, path
-
-
-def train(
-    folder, *, iterations=3, layers=4, recompute=None, micro_batches=1, zero_first=False,
-    keep_gradients=False,
-):  # fmt: skip
-    """Record a few iterations of a small Llama with its truth.
-
-    Returns the truth rows, taken out of the rank file.
-    """
-    torch.manual_seed(0)
-    model = models.Llama(layers=layers, length=8, recompute=recompute)
-    adam = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    tokens, targets = models.batch(rows=1, length=8)
-    teller = Teller(model)
-
-    def zero_grad():
-        with teller.range("optimizer", None, "zero_grad"):
-            adam.zero_grad(set_to_none=not keep_gradients)
-
-    def micro_batch():
-        teller.loss(model(tokens), targets)
-
-    with teller.installed(), profile(folder, warmup=1, iterations=iterations - 1):
-        for number in range(iterations):
-            teller.iteration = number
-            if zero_first:
-                zero_grad()
-            for _ in range(micro_batches):
-                micro_batch()
-            with teller.range("optimizer", None, "clip"):
-                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=False)
-            with teller.range("optimizer", None, "optimizer_step"):
-                adam.step()
-            if not zero_first:
-                zero_grad()
-            teller.forget()
-    return take_out(rank_file(folder, 0))
+        return ".".join(parts[:2]), ".".join(parts[2:]) or None
+    return path or None, path or None
 
 
 COMMUNICATION = ("FSDP::", "fsdp::", "FullyShardedDataParallel._", "c10d::", "torch.distributed.")
@@ -244,5 +217,6 @@ def take_out(path):
 def _place(name):
     if name == BACKWARD:
         return None
-    iteration, *rest = name.split("|")
-    return Place(int(iteration), *(part or None for part in rest))
+    iteration, phase, layer, op, micro_batch, recompute = (part or None for part in name.split("|"))
+    numbers = [None if n is None else int(n) for n in (iteration, micro_batch)]
+    return Place(numbers[0], phase, layer, op, numbers[1], recompute is not None)

@@ -170,7 +170,10 @@ def _phase(work: _Work) -> Ints:
 
 
 def _as_forward(work: _Work) -> tuple[Ints, Ints, Ints]:
-    """Name every range as if it ran in a forward: by user range, leaf module, or operator."""
+    """Name every range as if it ran in a forward: by user range, leaf module, or operator.
+
+    A compiled region is an operator, though its module looks like a leaf: it calls no modules.
+    """
     host, found = work.host, work.found
     own = np.where(work.top >= 0, host.names[work.top], -1)
     op = work.ops.of(list(host.words))[own] if host.words else own.copy()
@@ -183,8 +186,9 @@ def _as_forward(work: _Work) -> tuple[Ints, Ints, Ints]:
         layer[inside] = work.layers.of(found.layer)[call]
         path[inside] = call
         by_module = work.ops.of(found.op)[call]
-        leaf = found.leaf[call]
-        op[inside] = np.where(leaf | (op[inside] < 0), by_module, op[inside])
+        compiled = np.array([w.startswith(scopes.COMPILED_REGION) for w in host.words], bool)
+        itself = found.leaf[call] & ~pick(compiled, own[inside])
+        op[inside] = np.where(itself | (op[inside] < 0), by_module, op[inside])
     named = np.flatnonzero((work.user >= 0) & (work.user > work.module))
     user_words = work.ops.of([w if scopes.names_an_operation(w) else None for w in host.words])
     op[named] = user_words[host.names[work.user[named]]]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chopper_jupyter.core import hardware
-from chopper_jupyter.core.align import kernels, memory_rows, op_flops
+from chopper_jupyter.core.align import kernels, memory_rows, op_flops, scopes
 from chopper_jupyter.core.align.host import Host, host_of
 from chopper_jupyter.core.align.levels import Levels, assign
 from chopper_jupyter.core.align.tables import ops_table, spans_table
@@ -76,7 +76,9 @@ def link(events: RankEvents) -> LinkedRank:
     )
     counted = op_flops.count(host)
     memory = memory_rows.find(events.memory, host, levels, made.devices, device_kind)
-    notes = (*levels.cuts.notes, *made.notes, *counted.notes, *memory.notes)
+    notes = (
+        *levels.cuts.notes, *_lost(host, levels), *made.notes, *counted.notes, *memory.notes,
+    )  # fmt: skip
     linked = LinkedRank(
         _gpus(events, made.devices, device_kind),
         spans_table(host, levels),
@@ -87,6 +89,15 @@ def link(events: RankEvents) -> LinkedRank:
         device_kind,
     )
     return linked if events.rank is None else of_rank(linked, events.rank)
+
+
+COMPILED = "compiled regions name their work themselves: torch.compile calls no modules there"
+
+
+def _lost(host: Host, levels: Levels) -> tuple[str, ...]:
+    """Say what modules would have told, had they been called."""
+    compiled = any(word.startswith(scopes.COMPILED_REGION) for word in host.words)
+    return (COMPILED,) if compiled and levels.found.is_module.any() else ()
 
 
 def of_rank(linked: LinkedRank, rank: int) -> LinkedRank:

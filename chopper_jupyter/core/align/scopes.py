@@ -27,6 +27,9 @@ WRAPPERS = COMMUNICATION[:4]
 """Those of FSDP and DDP, which prepare and finish collectives around the user's model."""
 
 BUCKET = "torch.distributed.ddp.reducer::"
+COMPILED_REGION = "Torch-Compiled Region"
+"""Start of the range in which torch.compile runs code of its own; no modules are in there."""
+
 OPTIMIZER_STEP = "Optimizer.step"
 ZERO_GRAD = "Optimizer.zero_grad"
 

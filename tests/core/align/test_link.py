@@ -112,6 +112,25 @@ def test_an_unknown_forward_gives_no_layer_instead_of_a_wrong_one():
     assert levels(rows(r)["back"]) == ("backward", None, "MmBackward0")
 
 
+def test_a_compiled_region_names_its_work_in_its_module():
+    r = Rank()
+    for block in range(2):
+        with (
+            r.module(f"blocks.{block}", "OptimizedModule"),
+            r.op("Torch-Compiled Region: 0/0"), r.op("CompiledFunction", seq=block),
+            r.op("aten::mm"),
+        ):  # fmt: skip
+            r.launch(f"forward_{block}")
+    with r.backward("CompiledFunctionBackward", 1, tid=9):
+        r.launch("back_1")
+    made = linked(r)
+    assert [note for note in made.quality.notes if "torch.compile calls no modules" in note]
+    found = {row["name"]: row for row in made.kernels.to_pylist()}
+    region = "Torch-Compiled Region: 0/0"
+    assert levels(found["forward_0"]) == ("forward", "blocks.0", region)
+    assert levels(found["back_1"]) == ("backward", "blocks.1", region)
+
+
 def test_recomputed_forward_is_backward_and_marked():
     r = Rank()
     with r.module("blocks.0", "Block"), r.module("blocks.0.fc"), r.op("aten::mm", seq=1):
