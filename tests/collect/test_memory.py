@@ -11,7 +11,7 @@ import torch
 from collect import recorded
 from torch import nn
 
-from chopper_jupyter import profile, read_trace
+from chopper_jupyter import profile, read_trace, summarize
 from chopper_jupyter.collect.segment import profiler_running
 from chopper_jupyter.core.errors import CollectError
 
@@ -65,6 +65,9 @@ def test_rows_are_the_tensors_of_each_layer(tmp_path):
         for layer in ("layers.0", "layers.1"):
             sizes = [r["bytes"] for r in mine if r["layer"] == layer]
             assert sizes == [4 * KEPT, 4 * PASSING, -4 * PASSING]
+    found = summarize(recording.trace, ["phase", "layer"], ["peak_allocated"])
+    peak = found.set_index(["phase", "layer"])["peak_allocated_bytes"]["forward"]
+    assert 4 * KEPT < peak["layers.1"] - peak["layers.0"] < 4 * KEPT + 64  # and one number more
     cleared = [r["layer"] for r in large if r["bytes"] == -4 * KEPT]  # by the loop, in no layer
     assert cleared == [None] * 4
     allocated = [r["allocated_bytes"] for r in rows]

@@ -63,8 +63,8 @@ class Metric:
         unit ``%`` is the ratio times 100.
     numerator, denominator : mapping of str to float
         Coefficient of each measure. Besides measures there are ``instances`` (iterations times
-        GPUs that the row covers), ``total_time_ns`` (kernel time of everything included) and
-        ``one``.
+        GPUs that the row covers), ``total_time_ns`` (kernel time of everything included),
+        ``one``, and the ``MAXIMA``.
     needs : str or None
         What a recording must hold for the metric to have a meaning: ``"gpu"``, or a measure.
     """
@@ -103,7 +103,7 @@ class Metric:
 
 
 _SUFFIXES = {"ms": "ms", "µs": "us", "%": "percent", "MB": "mb", "TFLOP/s": "", "": "",
-             "GB/s": "gb_s", "FLOP/B": "flop_per_byte"}  # fmt: skip
+             "GB/s": "gb_s", "FLOP/B": "flop_per_byte", "B": "bytes"}  # fmt: skip
 """Column suffix of each unit; a metric named after its unit needs none."""
 
 _DERIVED_MEASURES = (
@@ -143,6 +143,9 @@ MEASURES: dict[str, Measure] = {
         *(Measure(*words, None, derived=True) for words in _DERIVED_MEASURES),
     )
 }  # fmt: skip
+
+MAXIMA = ("peak_allocated_bytes", "peak_reserved_bytes")
+"""What metrics use besides measures and is no sum: see ``memory_peaks``."""
 
 _EACH = {"instances": 1.0}
 
@@ -184,6 +187,10 @@ METRICS: dict[str, Metric] = {
                "roofline_ns"),
         Metric("message", "Message", "MB", {"message_bytes": 1e-6}, _EACH,
                "bytes moved per iteration and GPU", "message_bytes"),
+        Metric("peak_allocated", "Peak allocated", "B", {"peak_allocated_bytes": 1.0},
+               {"one": 1.0}, "most bytes allocated at once", "peak_allocated_bytes"),
+        Metric("peak_reserved", "Peak reserved", "B", {"peak_reserved_bytes": 1.0},
+               {"one": 1.0}, "most bytes that the allocator held at once", "peak_reserved_bytes"),
     )
 }  # fmt: skip
 
@@ -193,6 +200,8 @@ _HOW_TO_RECORD = {
     "gpu": "a trace recorded on a GPU",
     "flops": "operation counts, which need input shapes in the recording",
     "message_bytes": "message sizes, which need a recording with collectives and shapes",
+    "peak_allocated_bytes": "allocations: record with --memory, or profile(memory=True)",
+    "peak_reserved_bytes": "allocations on a GPU: record with --memory, or profile(memory=True)",
 }
 _DERIVED = "a measure that efficiency works out of counters, shapes and the hardware table"
 

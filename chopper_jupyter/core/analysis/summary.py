@@ -11,8 +11,10 @@ from chopper_jupyter.core.analysis.frames import key_columns, to_frame
 from chopper_jupyter.core.analysis.grouping import Floats, group
 from chopper_jupyter.core.analysis.included import Include, included
 from chopper_jupyter.core.analysis.levels import encode, key_names
+from chopper_jupyter.core.analysis.memory_peaks import peaks, recorded_peaks
 from chopper_jupyter.core.analysis.metrics import (
     DEFAULT_METRICS,
+    MAXIMA,
     Metric,
     evaluate,
     find_metrics,
@@ -61,6 +63,9 @@ def summarize(
         is null where it is not defined. With the metric ``time`` come ``time_ms_std``,
         ``time_ms_min`` and ``time_ms_max``: the spread over the iterations and GPUs that a row
         joins (a group absent in one counts as 0 there; no such columns where rows join none).
+        ``peak_allocated_bytes`` and ``peak_reserved_bytes`` are the most of any iteration and GPU
+        that a row joins, right before or after what its operators (or, freeing, the loop between
+        them) allocated or freed; null where they did neither.
         ``attrs`` holds ``units`` by column, ``included`` as a phrase, ``iterations``, ``gpus``.
 
     Raises
@@ -79,12 +84,15 @@ def summarize(
     names = key_names(by)
     which = included(trace, include)
     measures = measures_of(which.kernels)
-    wanted = _wanted(metrics, measures, trace.info.device_kind)
+    recorded = recorded_peaks(trace.memory) if metrics is not None else ()
+    wanted = _wanted(metrics, [*measures, *recorded], trace.info.device_kind)
     keys = [encode(which.kernels, name) for name in names]
     groups = group(keys, which.kernels.num_rows)
     sums: dict[str, Any] = dict(groups.sum(measures))
     sums["instances"] = which.instances_of(names)
     sums["total_time_ns"] = measures["time_ns"].sum()
+    if any(metric.needs in MAXIMA for metric in wanted):
+        sums |= peaks(trace, which, keys, groups)
     columns = key_columns(keys, groups)
     units = {}
     for metric in wanted:

@@ -3,6 +3,7 @@ import pytest
 from builders import trace_of
 
 from chopper_jupyter.core.analysis.metrics import (
+    MAXIMA,
     MEASURES,
     METRICS,
     evaluate,
@@ -14,7 +15,7 @@ from chopper_jupyter.core.errors import MissingDataError, SchemaError
 
 
 def test_every_metric_uses_only_measures_and_the_three_that_a_view_knows():
-    known = {*MEASURES, "instances", "total_time_ns", "one"}
+    known = {*MEASURES, *MAXIMA, "instances", "total_time_ns", "one"}
     for metric in METRICS.values():
         assert {*metric.numerator, *metric.denominator} <= known, metric.name
 
