@@ -31,7 +31,8 @@ demo: $(ENV)  ## profile a training cell headlessly; writes demo/
 test: $(ENV) check  ## check, then run every test; sets up all it needs
 	cd js && npm test
 	.ci/chromium
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile -m "not browser"
+	$(BIN)/python -m pytest tests/browser
 
 lab: $(ENV)  ## open the example notebooks in JupyterLab
 	$(BIN)/jupyter trust $(NOTEBOOKS)
