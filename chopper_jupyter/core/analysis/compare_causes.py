@@ -240,12 +240,25 @@ def _known(run: _Run, name: str) -> Mask:
 
 
 def _weighed(run: _Run, cells: _Cells, scale: Floats, known: Mapping[str, Mask]) -> InstanceParts:
-    """Weigh instances so that the weighted logarithms of a factor are its share, in ms."""
+    """Weigh instances so that the weighted logarithms of a factor are its share, in ms.
+
+    Instances of which a factor is not known count like the others of their cell: else two runs
+    of which other kernels were counted would seem to differ.
+    """
     inside = cells.split[run.of_op]
     each = np.where(inside, scale[run.of_op] * run.per, 0.0)
     weight = np.where(inside, np.nan_to_num(run.parts.weight) * each, 0.0)
-    logs = {n: np.where(m[run.of_op], run.parts.logs[n], np.nan) for n, m in known.items()}
-    slope = np.where(known["overlap"][run.of_op], run.parts.slope, 0.0)
+    logs, slope = {}, run.parts.slope
+    for name, mask in known.items():
+        there = np.isfinite(run.parts.logs[name]) & run.parts.applicable[name]
+        some, whole = (
+            np.bincount(run.of_op, np.where(kept, weight, 0), run.count)
+            for kept in (there, run.parts.applicable[name])
+        )
+        more = np.where(mask, whole / np.where(some > 0, some, 1), np.nan)[run.of_op]
+        logs[name] = np.where(there, run.parts.logs[name] * more, np.nan)
+        if name == "overlap":
+            slope = np.nan_to_num(slope * more)
     return replace(run.parts, weight=weight, logs=logs, slope=slope)
 
 

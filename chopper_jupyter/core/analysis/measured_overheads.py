@@ -213,15 +213,22 @@ def _note_column(count: int, of_op: Ints, parts: InstanceParts) -> pa.Array:
     )
 
 
+WHOLE = 0.995
+"""Share of the time of a group from which on a reason is given without its share."""
+
+
 def reasons_of(count: int, of_op: Ints, parts: InstanceParts) -> list[tuple[str, ...]]:
-    """Say why parts of each group are not known."""
-    bits = np.zeros(count, np.int64)
-    np.bitwise_or.at(bits, of_op, parts.reasons)
-    words = {
-        b: tuple(text for i, text in enumerate(parts.texts) if b >> i & 1)
-        for b in set(bits.tolist())
-    }
-    return [words[b] for b in bits.tolist()]
+    """Say why parts of each group are not known, and for how much of the time."""
+    whole = np.maximum(_add(count, of_op, parts.actual), 1)
+    found: list[list[str]] = [[] for _ in range(count)]
+    for number, text in enumerate(parts.texts):
+        held = (parts.reasons >> number & 1).astype(bool)
+        there = np.bincount(of_op[held], minlength=count) > 0
+        share = _add(count, of_op[held], parts.actual[held]) / whole
+        for row in np.flatnonzero(there).tolist():
+            partly = "" if share[row] >= WHOLE else f" (for {100 * share[row]:.2g} % of the time)"
+            found[row].append(text + partly)
+    return [tuple(texts) for texts in found]
 
 
 FAST = 1.05

@@ -116,6 +116,15 @@ def test_a_run_compared_with_itself_has_no_causes():
     assert (frame[COLUMNS].astype("float64").fillna(0).to_numpy() == 0).all()
 
 
+def test_runs_of_which_other_kernels_were_counted_do_not_differ():
+    rows = QUIET.trace.counters.to_pylist()
+    some = [row for row in rows if row["kernel_id"] % 13]
+    other = altered(QUIET.trace, counters=type(QUIET.trace.counters).from_pylist(some))
+    frame = compare(QUIET.trace, other, "op")
+    assert np.abs(frame[COLUMNS].astype("float64").fillna(0).to_numpy()).max() < 1e-12
+    assert "b: no counters: utilisation is among the unexplained (for " in frame["note"][0]
+
+
 def test_turned_around_the_signs_change():
     other = overhead_run(padding=1.3, slowdown=0.3, clock=lambda *_: 0.7)
     there, back = (
