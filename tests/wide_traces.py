@@ -13,13 +13,18 @@ PHASES = ("forward", "backward", "optimizer", None)
 
 
 def wide_trace(kernels, *, gpus=64, iterations=50, layers=80, ops=500, names=500, seed=0):
-    """Make kernels that touch every member of every level, at random; sizes are heavy-tailed."""
+    """Make kernels that touch every member of every level, at random; sizes are heavy-tailed.
+
+    As in every trace, kernels are in the order of GPUs, and on each in the order of time.
+    """
     rng = np.random.default_rng(seed)
     duration = rng.lognormal(10, 1.5, kernels).astype(np.int64) + 1
     idle = rng.integers(0, 2_000, kernels)
     op = skewed(rng, ops, kernels)
     kernel = (op * 7 + rng.integers(0, 2, kernels)) % names
-    gpu = np.arange(kernels) % gpus
+    gpu = np.arange(kernels) * gpus // kernels
+    iteration = np.arange(kernels) * gpus * iterations // kernels % iterations
+    start = np.cumsum(duration + idle) - duration
     columns = {
         "kernel_id": np.arange(kernels),
         "gpu": gpu.astype(np.int32),
@@ -27,9 +32,9 @@ def wide_trace(kernels, *, gpus=64, iterations=50, layers=80, ops=500, names=500
         "name": coded(kernel, [f"void lib::kernel_{i}<{'float, ' * 20}{i}>" for i in range(names)]),
         "kind": coded(np.zeros(kernels, int), ["compute"]),
         "family": coded(kernel % len(FAMILIES), list(FAMILIES)),
-        "start_ns": np.cumsum(duration + idle) - duration,
+        "start_ns": start - start[np.searchsorted(gpu, gpu)],
         "dur_ns": duration,
-        "iteration": (np.arange(kernels) // gpus % iterations).astype(np.int32),
+        "iteration": iteration.astype(np.int32),
         "phase": coded(rng.integers(0, len(PHASES), kernels), list(PHASES)),
         "layer": coded(rng.integers(0, layers, kernels), [f"layers.{i}" for i in range(layers)]),
         "op": coded(op, [f"block.part_{i}.proj" for i in range(ops)]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,14 +10,26 @@ import numpy.typing as npt
 
 from chopper_jupyter.core.analysis.grouping import Codes, Ints, Key, group
 from chopper_jupyter.core.analysis.included import Include, Included, included
-from chopper_jupyter.core.analysis.levels import encode
-from chopper_jupyter.core.analysis.metrics import measures_of
 from chopper_jupyter.core.errors import unknown_name
 from chopper_jupyter.core.schema import LEVELS
 from chopper_jupyter.core.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+
+WORTH_SUMMING = 200_000
+"""Number of kernels from which sums are kept: then one question takes longer than a click may."""
+
+KEPT = (
+    ("phase", "layer", "op", "kernel"),
+    ("gpu", "iteration", "phase", "layer"),
+    ("gpu", "iteration", "phase", "op"),
+    ("gpu", "phase", "layer", "op", "kernel"),
+    ("iteration", "phase", "layer", "op", "kernel"),
+    LEVELS,
+)
+"""Levels whose sums are kept, each from when it is first of use; fewest rows first."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,29 @@ class LevelCodes:
     keys: Mapping[str, Key]
     measures: Mapping[str, Ints]
     included: Included
+    _cubes: dict[tuple[str, ...], Cube] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    @property
+    def rows(self) -> Cube:
+        """The kernels themselves, a row each."""
+        return Cube(tuple(self.keys), tuple(k.codes for k in self.keys.values()), self.measures)
+
+    def holding(self, levels: Iterable[str]) -> Cube:
+        """Return the fewest rows from which any question about these levels can be answered.
+
+        Many kernels are summed once over all levels, those sums over fewer levels, and both
+        are kept: what is asked then goes through thousands of rows, not through millions.
+        """
+        if _rows(self.measures) < WORTH_SUMMING:
+            return self.rows
+        kept = self._cubes
+        wanted = next(one for one in KEPT if set(levels) <= set(one))
+        if wanted not in kept:
+            finer = (cube for over, cube in kept.items() if set(wanted) < set(over))
+            kept[wanted] = _summed(min(finer, key=len, default=self.rows), self.keys, wanted)
+        return kept[wanted]
 
     @property
     def dictionaries(self) -> dict[str, tuple[Any, ...]]:
@@ -50,7 +85,7 @@ class LevelCodes:
 
     def kernel_families(self) -> tuple[str, ...]:
         """Return the family of each value of the kernel level (the one most of its time is in)."""
-        family = encode(self.included.kernels, "family")
+        family = self.included.key("family")
         rows = len(family.codes)
         groups = group([self.keys["kernel"], family], rows)
         time = groups.sum_of(self.measures["time_ns"])
@@ -85,8 +120,7 @@ class Cube:
 def level_codes(trace: Trace, include: Include = "measured") -> LevelCodes:
     """Encode all levels of the included kernels once, for many queries by ``cube``."""
     which = included(trace, include)
-    keys = {level: encode(which.kernels, level) for level in LEVELS}
-    return LevelCodes(keys, measures_of(which.kernels), which)
+    return LevelCodes({level: which.key(level) for level in LEVELS}, which.measures, which)
 
 
 def cube(
@@ -123,21 +157,37 @@ def cube(
     codes = level_codes(source) if isinstance(source, Trace) else source
     names = tuple(dict.fromkeys(levels))
     wanted = list(filters)
-    for name in (*names, *(level for level, _ in wanted)):
+    needed = {*names, *(level for level, _ in wanted)}
+    for name in needed:
         if name not in LEVELS:
             raise unknown_name(what="level", name=name, known=LEVELS)
-    mask = _mask(codes, wanted)
-    keys = [Key(n, codes.keys[n].values, _take(codes.keys[n].codes, mask)) for n in names]
-    measures = {name: _take(values, mask) for name, values in codes.measures.items()}
-    groups = group(keys, _rows(measures))
+    if isinstance(source, Trace):  # a single question does not pay for sums
+        return _summed(codes.rows, codes.keys, names, wanted)
+    return _summed(codes.holding(needed), codes.keys, names, wanted)
+
+
+def _summed(
+    whole: Cube,
+    keys: Mapping[str, Key],
+    names: tuple[str, ...],
+    filters: Iterable[tuple[str, int]] = (),
+) -> Cube:
+    """Sum the rows of a cube that pass all filters over some of its levels."""
+    of_level = dict(zip(whole.levels, whole.codes, strict=True))
+    mask = _mask(of_level, filters)
+    wanted = [Key(n, keys[n].values, _take(of_level[n], mask)) for n in names]
+    measures = {name: _take(values, mask) for name, values in whole.measures.items()}
+    groups = group(wanted, _rows(measures))
     return Cube(names, groups.codes, groups.sum(measures))
 
 
-def _mask(codes: LevelCodes, filters: list[tuple[str, int]]) -> npt.NDArray[np.bool_] | None:
-    """Mark the kernels that pass all filters; None if there are no filters."""
+def _mask(
+    of_level: Mapping[str, Codes], filters: Iterable[tuple[str, int]]
+) -> npt.NDArray[np.bool_] | None:
+    """Mark the rows that pass all filters; None if there are no filters."""
     mask = None
     for level, code in filters:
-        same = codes.keys[level].codes == code
+        same = of_level[level] == code
         mask = same if mask is None else mask & same
     return mask
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,8 +17,11 @@ Codes = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-_DENSE = 1 << 23
-"""Up to this many possible groups a lookup table is faster than sorting."""
+_DENSE = 1 << 16
+"""Up to this many possible groups, or two a row, a table of all is faster than a search."""
+
+_NARROW = 1 << 31
+"""Fewer possible groups than this are numbered in four bytes a row."""
 
 
 @dataclass(frozen=True)
@@ -80,27 +85,57 @@ def group(keys: Sequence[Key], rows: int) -> Groups:
     >>> groups.codes[0].tolist(), groups.of_row.tolist()
     ([0, 1, -1], [1, 0, 2, 1])
     """
-    of_row = np.zeros(rows, np.int64)
-    size = 1
-    for key in keys:
-        base = len(key.values) + 1
-        if size * base > _DENSE:
-            of_row, size = _compress(of_row, size)
-        of_row = of_row * base + np.where(key.codes < 0, base - 1, key.codes)
-        size *= base
-    if keys:
-        of_row, size = _compress(of_row, size)
-    member = np.zeros(size, np.int64)  # one row of each group tells its codes
-    member[of_row] = np.arange(rows)
-    return Groups(of_row, tuple(key.codes[member] for key in keys), size, member)
+    if not keys:
+        return Groups(np.zeros(rows, np.int64), (), 1, np.zeros(1, np.int64))
+    of_row, member = _numbered(*_joint(keys, rows))
+    return Groups(of_row, tuple(key.codes[member] for key in keys), len(member), member)
 
 
-def _compress(of_row: Ints, size: int) -> tuple[Ints, int]:
-    """Renumber the groups that exist from 0, in the same order; return also how many."""
-    if size > _DENSE:
-        ids, inverse = np.unique(of_row, return_inverse=True)
-        return inverse.reshape(-1).astype(np.int64), len(ids)
-    present = np.zeros(size, bool)
-    present[of_row] = True
-    rank = np.cumsum(present) - 1
-    return rank[of_row], int(np.count_nonzero(present))
+def _joint(keys: Sequence[Key], rows: int) -> tuple[npt.NDArray[Any], int]:
+    """Join the codes of each row into one number; return also how many numbers there may be.
+
+    The numbers are in the order of the codes, null last.
+    """
+    size = math.prod(len(key.values) + 1 for key in keys)
+    if size <= max(_DENSE, 2 * rows) or len(keys) == 1:
+        joint: npt.NDArray[Any] = np.zeros(rows, _integer(size))
+        for key in keys:
+            null = len(key.values)
+            joint *= null + 1
+            some = rows and key.codes.min() < 0
+            joint += np.where(key.codes < 0, null, key.codes) if some else key.codes
+        return joint, size
+    half = len(keys) // 2
+    first, some = _numbered(*_joint(keys[:half], rows))
+    second, others = _numbered(*_joint(keys[half:], rows))
+    first *= len(others)
+    first += second
+    return first, len(some) * len(others)
+
+
+def _integer(size: int) -> npt.DTypeLike:
+    return np.int32 if size < _NARROW else np.int64
+
+
+def _numbered(joint: npt.NDArray[Any], size: int) -> tuple[Ints, Ints]:
+    """Give the numbers that occur new ones from 0, in order; return also one row of each."""
+    if size > max(_DENSE, 2 * len(joint)):
+        return _numbered_few(joint)
+    member = np.full(size, -1, np.int64)
+    member[joint] = np.arange(len(joint))
+    found = np.flatnonzero(member >= 0)
+    place = np.empty(size, np.int64)
+    place[found] = np.arange(len(found))
+    return place[joint], member[found]
+
+
+def _numbered_few(joint: npt.NDArray[Any]) -> tuple[Ints, Ints]:
+    """Do the same where a table of all possible values would be too large."""
+    encoded = pa.array(joint).dictionary_encode()  # several times faster than numpy.unique
+    order = np.argsort(encoded.dictionary.to_numpy())
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    of_row = place[encoded.indices.to_numpy()]
+    member = np.empty(len(order), np.int64)
+    member[of_row] = np.arange(len(of_row))
+    return of_row, member

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
+from weakref import WeakKeyDictionary
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chopper_jupyter.core.analysis.levels import KEY_COLUMNS
-from chopper_jupyter.core.analysis.metrics import MEASURES
+from chopper_jupyter.core.analysis.grouping import group
+from chopper_jupyter.core.analysis.levels import KEY_COLUMNS, encode
+from chopper_jupyter.core.analysis.metrics import MEASURES, measures_of
 from chopper_jupyter.core.errors import unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
+    from chopper_jupyter.core.analysis.grouping import Groups, Ints, Key
     from chopper_jupyter.core.trace import Trace
 
 Include = Literal["measured", "all"]
@@ -24,6 +29,12 @@ Include = Literal["measured", "all"]
 _MEASURED = {m.column for m in MEASURES.values() if m.column}
 COLUMNS = sorted({*KEY_COLUMNS.values(), *_MEASURED, "start_ns"})
 """Columns of ``kernels`` that answers read."""
+
+REMEMBERED = 8
+"""Ways to group the kernels that are kept: each takes a byte a kernel, or two, rarely four."""
+
+_MOST_RUNS = 1000
+"""Up to this many runs of covered kernels are shared with the trace instead of copied."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,37 @@ class Included:
     outside: int
     everything: bool = False
     mask: pa.ChunkedArray | None = None
+
+    @cached_property
+    def measures(self) -> dict[str, Ints]:
+        """Every measure of the covered kernels: see ``measures_of``."""
+        return measures_of(self.kernels)
+
+    @cached_property
+    def _keys(self) -> dict[str, Key]:
+        return {}
+
+    @cached_property
+    def _groups(self) -> dict[tuple[str, ...], Groups]:
+        return {}
+
+    def key(self, name: str) -> Key:
+        """Return a key column as codes: encoded once, since that takes longer than any sum."""
+        if name not in self._keys:
+            self._keys[name] = encode(self.kernels, name)
+        return self._keys[name]
+
+    def groups(self, names: Iterable[str]) -> Groups:
+        """Return the covered kernels by the groups of some key columns; the latest are kept."""
+        wanted, kept = tuple(names), self._groups
+        found = kept.pop(wanted, None)
+        if found is None:
+            found = group([self.key(name) for name in wanted], self.kernels.num_rows)
+            found = replace(found, of_row=found.of_row.astype(np.min_scalar_type(found.count)))
+        kept[wanted] = found
+        for name in list(kept)[:-REMEMBERED]:
+            kept.pop(name, None)
+        return found
 
     @property
     def instances(self) -> int:
@@ -115,6 +157,17 @@ def included(trace: Trace, include: Include = "measured") -> Included:
     """
     if include not in get_args(Include):
         raise unknown_name(what="value of include", name=include, known=get_args(Include))
+    known = _KNOWN.setdefault(trace, {})
+    if include not in known:
+        known[include] = _select(trace, include)
+    return known[include]
+
+
+_KNOWN: WeakKeyDictionary[Trace, dict[Include, Included]] = WeakKeyDictionary()
+"""What was selected of each Trace that is still there: a Trace never changes."""
+
+
+def _select(trace: Trace, include: Include) -> Included:
     every = trace.iterations
     taken = every if include == "all" else trace.measured_iterations
     kernels = trace.kernels.select(COLUMNS)  # a filter copies, and strings are slow to copy
@@ -123,8 +176,19 @@ def included(trace: Trace, include: Include = "measured") -> Included:
         outside = kernels["iteration"].null_count
         if outside or len(taken) < len(every):
             mask = pc.is_in(kernels["iteration"], pa.array(taken, pa.int32()))
-            kernels = kernels.filter(mask)
+            kernels = _covered(kernels, mask)
     gpus = sorted(pc.unique(kernels["gpu"]).to_pylist())
     everything = bool(kernels["iteration"].null_count)
     warmup = len(every) - len(taken)
     return Included(kernels, tuple(taken), tuple(gpus), warmup, outside, everything, mask)
+
+
+def _covered(kernels: pa.Table, mask: pa.ChunkedArray) -> pa.Table:
+    """Return the marked rows: views of few runs, which take no memory, or else a copy."""
+    marked = np.zeros(len(mask) + 2, bool)
+    marked[1:-1] = mask.to_numpy()
+    edges = np.flatnonzero(marked[1:] != marked[:-1]).tolist()
+    if not 0 < len(edges) <= 2 * _MOST_RUNS:
+        return kernels.filter(mask)
+    runs = zip(edges[::2], edges[1::2], strict=True)
+    return pa.concat_tables([kernels.slice(lo, hi - lo) for lo, hi in runs])

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chopper_jupyter.core.analysis.grouping import Ints, Key
+from chopper_jupyter.core.analysis.grouping import Codes, Key
 from chopper_jupyter.core.errors import unknown_name
 from chopper_jupyter.core.schema import FAMILIES, KERNEL_KINDS, PHASES
 from chopper_jupyter.core.trace import FILTER_COLUMNS
@@ -53,9 +53,9 @@ def encode(kernels: pa.Table, name: str) -> Key:
     modules as the forward pass meets them, ops and kernels by total time, longest first.
     """
     raw, found = _dictionary(kernels[KEY_COLUMNS[name]])
-    present = np.bincount(raw + 1, minlength=len(found) + 1)[1:] > 0
+    present = np.bincount(raw, minlength=len(found) + 1)[:-1] > 0
     order = [i for i in _reading_order(kernels, name, found, raw) if present[i]]
-    rank = np.full(len(found) + 1, -1, np.int32)  # the last entry serves code -1: null
+    rank = np.full(len(found) + 1, -1, np.int32)  # the last entry serves null
     rank[order] = np.arange(len(order), dtype=np.int32)
     return Key(name, tuple(found[i] for i in order), rank[raw])
 
@@ -72,20 +72,19 @@ def natural(text: str) -> tuple[Any, ...]:
     return tuple((int(p), "") if i % 2 else (-1, p) for i, p in enumerate(parts))
 
 
-def _dictionary(column: pa.ChunkedArray) -> tuple[Ints, list[Any]]:
-    """Return codes (-1 is null) and the values they stand for."""
+def _dictionary(column: pa.ChunkedArray) -> tuple[Codes, list[Any]]:
+    """Return codes and the values they stand for; null has the code after the last of them."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     whole = column.unify_dictionaries().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):  # no chunk at all: no rows
         whole = pa.array([], whole.type)
-    codes = pc.fill_null(whole.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, whole.dictionary.to_pylist()
+    found = whole.dictionary.to_pylist()
+    codes = pc.fill_null(whole.indices, len(found)).to_numpy(zero_copy_only=False)
+    return codes.astype(np.int32, copy=False), found
 
 
-def _reading_order(
-    kernels: pa.Table, name: str, values: Sequence[Any], codes: npt.NDArray[Any]
-) -> list[int]:
+def _reading_order(kernels: pa.Table, name: str, values: Sequence[Any], codes: Codes) -> list[int]:
     """Return the positions of the values in the order in which people read them."""
     places = range(len(values))
     if name in _FIXED:
@@ -100,32 +99,25 @@ def _reading_order(
     return sorted(places, key=lambda i: values[i])
 
 
-def _time_of(kernels: pa.Table, codes: npt.NDArray[Any], count: int) -> list[int]:
+def _time_of(kernels: pa.Table, codes: Codes, count: int) -> list[int]:
     time = np.zeros(count + 1, np.int64)
     np.add.at(time, codes, kernels["dur_ns"].to_numpy())
     return [int(t) for t in time[:count]]
 
 
-def _first_seen(kernels: pa.Table, codes: npt.NDArray[Any], count: int) -> list[tuple[int, int]]:
+def _first_seen(kernels: pa.Table, codes: Codes, count: int) -> list[tuple[int, int]]:
     """Return (tier, time) of the first kernel of each value: forward compute, else any.
 
     Communication runs ahead of its layer, and what only the backward pass meets comes last.
     """
-    start = kernels["start_ns"].to_numpy()
-    forward = _is(kernels["phase"], "forward") & ~_is(kernels["kind"], "collective")
-    found: list[tuple[int, int]] = [(1, int(t)) for t in _earliest(start, codes, count)]
+    ahead = _is(kernels["phase"], "forward") & ~_is(kernels["kind"], "collective")
     none = np.iinfo(np.int64).max
-    ahead = _earliest(start[forward], codes[forward], count)
-    return [(0, int(t)) if t != none else found[i] for i, t in enumerate(ahead)]
-
-
-def _earliest(start: Ints, codes: npt.NDArray[Any], count: int) -> Ints:
-    first = np.full(count + 1, np.iinfo(np.int64).max)
-    np.minimum.at(first, codes, start)
-    return first[:count]
+    first = np.full((count + 1) * 2, none)
+    np.minimum.at(first, codes * np.int64(2) + ~ahead, kernels["start_ns"].to_numpy())
+    times = first.reshape(-1, 2)[:count].tolist()
+    return [(0, early) if early != none else (1, other) for early, other in times]
 
 
 def _is(column: pa.ChunkedArray, value: str) -> npt.NDArray[np.bool_]:
     codes, found = _dictionary(column)
-    at = found.index(value) if value in found else len(found)
-    return np.asarray(codes == at, bool)
+    return np.asarray(codes == (found.index(value) if value in found else -1), bool)

@@ -209,6 +209,8 @@ _DERIVED = "a measure that efficiency works out of counters, shapes and the hard
 def measures_of(kernels: pa.Table) -> dict[str, Ints]:
     """Return every measure that the kernels hold, one int64 array each; null counts as 0.
 
+    The arrays may be the table's own and must not be changed.
+
     Optional measures are left out where all rows are null, derived ones always.
     """
     found: dict[str, Ints] = {}
@@ -216,12 +218,13 @@ def measures_of(kernels: pa.Table) -> dict[str, Ints]:
         if measure.derived:
             continue
         if measure.column is None:
-            found[measure.name] = np.ones(kernels.num_rows, np.int64)
+            found[measure.name] = np.broadcast_to(np.int64(1), kernels.num_rows)
             continue
         column = kernels[measure.column]
         if measure.optional and column.null_count == len(column):
             continue
-        found[measure.name] = pc.fill_null(column, 0).to_numpy().astype(np.int64, copy=False)
+        filled = pc.fill_null(column, 0) if column.null_count else column
+        found[measure.name] = filled.to_numpy().astype(np.int64, copy=False)
     return found
 
 

@@ -6,30 +6,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chopper_jupyter.core.analysis.grouping import Floats, Groups, Ints, Key, group
-from chopper_jupyter.core.analysis.levels import encode
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from chopper_jupyter.core.analysis.included import Included
+    from chopper_jupyter.core.analysis.grouping import Floats, Groups, Ints
 
 _MS = 1e-6
 
 
-def spread(which: Included, keys: Sequence[Key], groups: Groups, time: Ints) -> dict[str, Floats]:
+def spread(time: Ints, groups: Groups, count: int) -> dict[str, Floats]:
     """Return the standard deviation, least and most time in ms of each group over its instances.
 
-    An instance is one iteration on one GPU, as far as the keys do not already keep these apart.
-    A group that owns no kernel in an instance has the time 0 there. The (sample) standard
-    deviation of a single instance is NaN.
+    Parameters
+    ----------
+    time : numpy.ndarray of int64
+        Time in ns of each part of a group: that of one iteration on one GPU, as far as the
+        groups do not already keep these apart. Where a group has no part it took no time.
+    groups : Groups
+        Which group each part is of.
+    count : int
+        Number of instances. The (sample) standard deviation of a single one is NaN.
     """
-    names = {key.name for key in keys}
-    apart = [encode(which.kernels, n) for n in ("gpu", "iteration") if n not in names]
-    count = which.instances_of(names)
-    fine = group([*keys, *apart], which.kernels.num_rows)
-    parent = groups.of_row[fine.member]
-    values: Floats = np.asarray(fine.sum_of(time) * _MS, np.float64)
+    parent = groups.of_row
+    values: Floats = np.asarray(time * _MS, np.float64)
     seen = np.bincount(parent, minlength=groups.count)
     mean = _add(parent, values, groups.count) / max(1, count)
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,15 +11,15 @@ import pyarrow as pa
 from chopper_jupyter.core.analysis.frames import key_columns, to_frame
 from chopper_jupyter.core.analysis.grouping import Floats, group
 from chopper_jupyter.core.analysis.included import Include, included
-from chopper_jupyter.core.analysis.levels import encode, key_names
+from chopper_jupyter.core.analysis.levels import key_names
 from chopper_jupyter.core.analysis.memory_peaks import peaks, recorded_peaks
 from chopper_jupyter.core.analysis.metrics import (
     DEFAULT_METRICS,
     MAXIMA,
+    MEASURES,
     Metric,
     evaluate,
     find_metrics,
-    measures_of,
     metrics_for,
 )
 from chopper_jupyter.core.analysis.spread import spread
@@ -83,14 +84,19 @@ def summarize(
     """
     names = key_names(by)
     which = included(trace, include)
-    measures = measures_of(which.kernels)
     recorded = recorded_peaks(trace.memory) if metrics is not None else ()
-    wanted = _wanted(metrics, [*measures, *recorded], trace.info.device_kind)
-    keys = [encode(which.kernels, name) for name in names]
-    groups = group(keys, which.kernels.num_rows)
-    sums: dict[str, Any] = dict(groups.sum(measures))
+    wanted = _wanted(metrics, [*which.measures, *recorded], trace.info.device_kind)
+    spreads = any(m.name == "time" for m in wanted) and not {"gpu", "iteration"} <= set(names)
+    apart = [name for name in ("gpu", "iteration") if spreads and name not in names]
+    fine = which.groups((*names, *apart))
+    keys = [which.key(name) for name in names]
+    groups = group(
+        [replace(k, codes=c) for k, c in zip(keys, fine.codes, strict=False)], fine.count
+    )
+    of_fine = {name: fine.sum_of(which.measures[name]) for name in _measures_in(wanted)}
+    sums: dict[str, Any] = dict(groups.sum(of_fine))
     sums["instances"] = which.instances_of(names)
-    sums["total_time_ns"] = measures["time_ns"].sum()
+    sums["total_time_ns"] = which.measures["time_ns"].sum()
     if any(metric.needs in MAXIMA for metric in wanted):
         sums |= peaks(trace, which, keys, groups)
     columns = key_columns(keys, groups)
@@ -98,12 +104,18 @@ def summarize(
     for metric in wanted:
         columns[metric.column] = _floats(evaluate(metric, sums), groups.count)
         units[metric.column] = metric.unit
-        if metric.name == "time" and not {"gpu", "iteration"} <= set(names):
-            for what, values in spread(which, keys, groups, measures["time_ns"]).items():
+        if metric.name == "time" and spreads:
+            for what, values in spread(of_fine["time_ns"], groups, sums["instances"]).items():
                 columns[f"time_ms_{what}"] = _floats(values, groups.count)
                 units[f"time_ms_{what}"] = metric.unit
     longest_first = np.argsort(-sums["time_ns"], kind="stable")
     return to_frame(pa.table(columns).take(pa.array(longest_first)), which, units)
+
+
+def _measures_in(metrics: Iterable[Metric]) -> list[str]:
+    """List the measures that metrics are made of, and the time, by which rows are ordered."""
+    used = {name for m in metrics for part in (m.numerator, m.denominator) for name in part}
+    return [name for name in MEASURES if name in used | {"time_ns"}]
 
 
 def _wanted(names: Sequence[str] | None, measures: Iterable[str], device_kind: str) -> list[Metric]:

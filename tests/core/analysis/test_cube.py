@@ -1,3 +1,5 @@
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from builders import llama_trace, trace_of
@@ -5,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_traces import kernel_rows, traces
 
+from chopper_jupyter.core.analysis import cube as cubes
 from chopper_jupyter.core.analysis.cube import cube, level_codes
 from chopper_jupyter.core.errors import SchemaError
 from chopper_jupyter.core.schema import LEVEL_COLUMNS, LEVELS
@@ -35,6 +38,29 @@ def test_a_cube_is_the_plain_sum_over_the_included_kernels(trace, levels):
     codes = level_codes(trace)
     found = {k: m["time_ns"] for k, m in decoded(codes, cube(codes, levels)).items()}
     assert found == (expected or ({} if levels else {(): 0}))
+
+
+@given(traces(1), st.data())
+def test_sums_that_are_kept_give_what_the_kernels_give(trace, data):
+    few, many = level_codes(trace), level_codes(trace)
+    for _ in range(5):
+        levels = data.draw(SOME_LEVELS)
+        chosen = data.draw(st.lists(st.sampled_from(LEVELS), unique=True, max_size=2))
+        filters = [(v, data.draw(st.integers(-1, len(few.dictionaries[v]) - 1))) for v in chosen]
+        with patch.object(cubes, "WORTH_SUMMING", 0):
+            kept = decoded(many, cube(many, levels, filters))
+        assert kept == decoded(few, cube(few, levels, filters))
+        assert kept == decoded(few, cube(trace, levels, filters))
+    assert many._cubes
+    assert not few._cubes
+
+
+def test_what_is_asked_of_many_kernels_goes_through_few_rows():
+    rows = [{"iteration": i, "op": op, "start_ns": i} for i in range(50) for op in "ab"]
+    codes = level_codes(trace_of(rows))
+    with patch.object(cubes, "WORTH_SUMMING", 0):
+        assert len(codes.holding(["op"])) == 2
+        assert len(codes.holding(["op", "iteration"])) == 100
 
 
 @given(kernel_rows(), st.randoms(use_true_random=False), SOME_LEVELS)

@@ -1,6 +1,8 @@
 from itertools import product
+from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,14 +45,29 @@ def test_sums_are_those_of_a_dictionary_and_exact(rows):
         assert grouped(rows) == (order, sums)
 
 
-@given(ROWS)
-def test_many_possible_groups_give_the_same_answer(rows):
-    dense = grouped(rows)
-    limit, grouping._DENSE = grouping._DENSE, 1
-    try:
-        assert grouped(rows) == dense
-    finally:
-        grouping._DENSE = limit
+SIZES = (4, 3, 2, 5)
+DEEP_ROWS = st.lists(
+    st.tuples(*(st.integers(-1, size - 1) for size in SIZES), st.integers(-(2**60), 2**60)),
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize("limit", [1, 30, grouping._DENSE])
+@given(rows=DEEP_ROWS, depth=st.integers(1, len(SIZES)))
+def test_many_possible_groups_give_the_same_answer(limit, rows, depth):
+    columns = [np.array([row[i] for row in rows], np.int32) for i in range(depth)]
+    keys = [Key("", tuple(range(SIZES[i])), column) for i, column in enumerate(columns)]
+    with patch.object(grouping, "_DENSE", limit):
+        found = group(keys, len(rows))
+    null_last = [tuple((code < 0, code) for code in row[:depth]) for row in rows]
+    order = sorted(set(null_last))
+    codes = list(zip(*(column.tolist() for column in found.codes), strict=True))
+    assert codes == [tuple(code for _, code in one) for one in order]
+    assert found.of_row.tolist() == [order.index(one) for one in null_last]
+    assert [null_last[row] for row in found.member] == order
+    sums = [sum(r[-1] for r, of in zip(rows, null_last, strict=True) if of == one) for one in order]
+    if fits(sums):
+        assert found.sum_of(np.array([row[-1] for row in rows], np.int64)).tolist() == sums
 
 
 def test_without_keys_everything_is_one_group():
