@@ -167,7 +167,7 @@ def _per_call(trace: Trace, kernels: pa.Table, calls: Calls, uncertainty: int | 
     ranks = np.bincount(calls.call, minlength=calls.count)
     size = np.full(calls.count, -1, np.int64)
     np.maximum.at(size, calls.call, _filled(kernels["message_bytes"])[calls.row])
-    gpu, lead = _latest(calls, start, _filled(kernels["gpu"])[calls.row])
+    gpu, lead = latest(calls, start, _filled(kernels["gpu"])[calls.row])
     unsure = lead <= (uncertainty or 0)
     columns = {name: _plain(some[column]) for name, column in _COLUMNS.items()}
     bandwidth = _bandwidth(columns["kind"], size, ranks, end - last)
@@ -195,7 +195,7 @@ def _per_call(trace: Trace, kernels: pa.Table, calls: Calls, uncertainty: int | 
 _TIMES = ("start_ns", "dur_ns")
 
 
-def _latest(calls: Calls, start: Ints, gpu: Ints) -> tuple[Ints, Ints]:
+def latest(calls: Calls, start: Ints, gpu: Ints) -> tuple[Ints, Ints]:
     """Return the GPU that arrived last at each call, and how long after the one before it."""
     order = np.lexsort((start, calls.call))
     end = np.searchsorted(calls.call[order], np.arange(calls.count), "right") - 1

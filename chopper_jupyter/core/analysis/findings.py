@@ -2,57 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
-from chopper_jupyter.core.analysis.breakdown import breakdown
-from chopper_jupyter.core.analysis.frequency import frequency
-from chopper_jupyter.core.analysis.idle_causes import CAUSES, idle_causes
-from chopper_jupyter.core.analysis.included import included
-from chopper_jupyter.core.analysis.quantities import duration, percent
-from chopper_jupyter.core.analysis.variation import variation
-from chopper_jupyter.core.errors import MissingDataError
+from chopper_jupyter.core.analysis.losses import Loss, Run, run_of
+from chopper_jupyter.core.analysis.lost_clock import clock_losses, clocks_of, slow_gpu_losses
+from chopper_jupyter.core.analysis.lost_compute import (
+    contention_losses,
+    factors_of,
+    padding_losses,
+)
+from chopper_jupyter.core.analysis.lost_waiting import (
+    WORTH,
+    communication_losses,
+    idle_losses,
+    iteration_losses,
+    straggler_losses,
+    waiting_losses,
+)
+from chopper_jupyter.core.analysis.quantities import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from chopper_jupyter.core.trace import Trace
 
-IDLE_SHARE, EXPOSED_SHARE = 0.05, 0.10
-"""Shares of the wall time from which idle time and exposed communication are worth a sentence."""
-
-SLOW_GPU, SLOW_CLOCK, SLOW_ITERATION = 0.05, 0.05, 0.10
-"""Shares by which a GPU, a clock or an iteration must be behind the median of all."""
-
-CLOCK = "gpu_clock_mhz"
-_MS = 1e-6
-
-
-class _Finding(NamedTuple):
-    """One finding; ``cost_ms`` is the time it takes per iteration and GPU."""
-
-    kind: str
-    title: str
-    detail: str
-    value: str
-    cost_ms: float
-    selection: list[list[Any]]
-
-
-_ADVICE = {
-    "input": "the loop waits for its data: more loader workers, pinned memory, copies ahead of use",
-    "iteration_boundary": "the program works between iterations: logging, checkpoints, .item()",
-    "host_late": "the program launches too slowly: larger batches, torch.compile, CUDA graphs",
-    "communication": "kernels wait for a collective: prefetch, other bucket sizes, less sharding",
-    "launch_latency": "many short kernels: fuse them, or launch them as a graph",
-    "unknown": "the launches were not recorded, so the cause is not known",
-}
+COLUMNS = (
+    "kind", "title", "detail", "value", "cost_ms", "cost_low_ms", "cost_high_ms", "evidence",
+    "selection",
+)  # fmt: skip
 
 
 def findings(trace: Trace) -> pd.DataFrame:
     """List what stands out in a run, what costs most first.
+
+    Every instant of a GPU counts for one finding at most: what others wait for a late GPU counts
+    for what made it late. So costs may be added, and tell what an iteration would gain.
 
     Parameters
     ----------
@@ -62,16 +47,31 @@ def findings(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``kind`` (``idle``, ``communication``, ``clock``, ``slow_gpu``, ``slow_iteration``),
-        ``title``, ``detail`` (what to do about it), ``value`` (the number, with its unit),
-        ``cost_ms`` (time per iteration and GPU that it takes) and ``selection``, the levels that
-        hold the evidence as pairs for ``Explorer.selection``. Without a row, nothing stood out.
+        One row per finding:
+
+        - ``kind``: ``clock`` (a GPU, in one iteration or all along, below the usual clock),
+          ``slow_gpu`` (computes longer for another reason), ``straggler`` (stands idle before
+          collectives that others wait in), ``padding`` (an op does operations that nobody
+          needs), ``contention`` (kernels slowed by communication), ``idle`` (by cause),
+          ``waiting`` (in collectives, for no single GPU), ``communication``,
+          ``slow_iteration``;
+        - ``title`` (what and where), ``detail`` (the next step), ``evidence`` (the numbers
+          behind, and the analysis that has more);
+        - ``value``: the time lost per iteration and GPU, with its unit; ``cost_ms``: the same as
+          a number, and ``cost_low_ms``, ``cost_high_ms``: its 95 % interval, null where nothing
+          was inferred;
+        - ``selection``: the levels that hold the evidence, as pairs for ``Explorer.selection``.
+
+        Without a row, nothing stood out.
 
     Notes
     -----
-    A sentence is made only from the answer of an analysis, and only beyond a threshold: idle
-    causes from 5 % of the wall time, exposed communication from 10 %, GPUs and clocks 5 % behind
-    the median of all, iterations 10 %.
+    A sentence is made only beyond a threshold. A single fault costs 1 % of the time at least:
+    clocks 5 % below the median of the GPUs all along, or 8 % and four standard deviations in one
+    iteration; compute 5 % longer than on other GPUs; 1.05 times the operations; kernels 1.25
+    times longer beside communication; one GPU that half of all waits are for. Idle causes count
+    from 2 %, waits for various GPUs from 5 %, exposed communication from 10 %, iterations that
+    are 10 % longer.
 
     Examples
     --------
@@ -79,136 +79,46 @@ def findings(trace: Trace) -> pd.DataFrame:
     >>> findings(Trace.from_tables({})).empty
     True
     """
-    found: list[_Finding] = []
+    found: list[Loss] = []
     if trace.info.device_kind != "cpu" and trace.kernels.num_rows:
-        wall = float(breakdown(trace)["wall_ns"].iloc[0])
-        per = included(trace).instances
-        found = [
-            *_idle(trace, wall, per),
-            *_communication(trace, wall, per),
-            *_clocks(trace, wall * _MS / per),
-            *_gpus(trace),
-            *_iterations(trace),
-        ]
-    found.sort(key=lambda one: -one.cost_ms)
-    return pd.DataFrame(found, columns=list(_Finding._fields))
+        found = _losses(run_of(trace))
+    found.sort(key=lambda loss: -loss.ms)
+    frame = pd.DataFrame([_row(loss) for loss in found], columns=COLUMNS)
+    frame.attrs["units"] = {name: "ms" for name in COLUMNS if name.endswith("_ms")}
+    return frame
 
 
-def _idle(trace: Trace, wall: float, per: int) -> Iterator[_Finding]:
-    row = idle_causes(trace).iloc[0]
-    for cause, words in CAUSES.items():
-        time = float(row[f"{cause}_ns"])
-        if wall and time / wall >= IDLE_SHARE:
-            where = _most(idle_causes(trace, ["phase", "op"]), f"{cause}_ns")
-            yield _Finding(
-                "idle",
-                f"{words}: the GPUs idle {percent(time / wall)} of the time",
-                _ADVICE[cause],
-                duration(time / per),
-                time * _MS / per,
-                where,
-            )
-
-
-def _most(rows: pd.DataFrame, column: str) -> list[list[Any]]:
-    """Return the levels of the row with the most of something."""
-    if rows.empty:
-        return []
-    top = rows.iloc[int(np.argmax(rows[column].astype(float)))]
-    return [[level, None if pd.isna(top[level]) else str(top[level])] for level in ("phase", "op")]
-
-
-def _communication(trace: Trace, wall: float, per: int) -> Iterator[_Finding]:
-    time = float(breakdown(trace)["exposed_communication_ns"].iloc[0])
-    if wall and time / wall >= EXPOSED_SHARE:
-        rows = breakdown(trace, ["phase", "op"])
-        yield _Finding(
-            "communication",
-            f"Communication that no compute hides takes {percent(time / wall)} of the time",
-            "overlap it with compute (prefetch), or send less (other sharding, larger batches)",
-            duration(time / per),
-            time * _MS / per,
-            _most(rows, "exposed_communication_ns"),
-        )
-
-
-def _clocks(trace: Trace, wall_ms: float) -> Iterator[_Finding]:
-    """Find GPUs, in single iterations or all along, whose clock is below that of the others."""
-    try:
-        rows = frequency(trace, ["gpu", "iteration"])
-    except MissingDataError:
-        return
-    if CLOCK not in rows:
-        return
-    rows = rows[rows[CLOCK].notna() & rows["gpu"].notna()]
-    clock = rows[CLOCK].astype(float).to_numpy()
-    if len(clock) < 2:  # noqa: PLR2004  nothing to compare with
-        return
-    usual = float(np.median(clock))
-    behind = np.flatnonzero(clock < (1 - SLOW_CLOCK) * usual)
-    for gpu, mine in rows.iloc[behind].groupby("gpu", sort=True):
-        own = mine[CLOCK].astype(float)
-        loss = float((usual / own - 1).sum()) * wall_ms / len(rows)
-        selection: list[list[Any]] = [["gpu", int(str(gpu))]]
-        when = [int(i) for i in mine["iteration"].dropna()]
-        if len(when) == 1:
-            selection.append(["iteration", when[0]])
-        text = f"in iteration {when[0]}" if len(when) == 1 else f"in {len(mine)} iterations"
-        yield _Finding(
-            "clock",
-            f"GPU {gpu} runs {percent(1 - float(own.mean()) / usual)} below the usual clock {text}",
-            "look for a power cap, heat or a neighbour that shares its power",
-            f"{own.mean():.0f} of {usual:.0f} MHz",
-            loss,
-            selection,
-        )
-
-
-def _gpus(trace: Trace) -> Iterator[_Finding]:
-    """Find a GPU whose compute kernels take longer than those of the others."""
-    compute = trace.filter(kind="compute")
-    if len(included(compute).gpus) < 2:  # noqa: PLR2004  nothing to compare with
-        return
-    row = variation(compute).iloc[0]
-    times = _median_times(compute)
-    slowest = max(times, key=lambda gpu: times[gpu])
-    others = float(np.median([t for gpu, t in times.items() if gpu != slowest]))
-    if others and times[slowest] >= (1 + SLOW_GPU) * others:
-        behind = times[slowest] - others
-        yield _Finding(
-            "slow_gpu",
-            f"GPU {slowest} computes {percent(behind / others)} longer than the others",
-            "all ranks wait for it at the next collective: compare its clock, work and machine",
-            f"{times[slowest]:.3g} of {float(row['median_ms']):.3g} ms",
-            behind,
-            [["gpu", int(slowest)]],
-        )
-
-
-def _median_times(compute: Trace) -> dict[int, float]:
-    """Return the compute time of an iteration of each GPU, in ms."""
-    found = {}
-    for gpu in included(compute).gpus:
-        found[gpu] = float(variation(compute.filter(gpu=gpu))["median_ms"].iloc[0])
+def _losses(run: Run) -> list[Loss]:
+    """Find the reasons one after the other; each takes what those before it leave."""
+    clocks = clocks_of(run)
+    factors = factors_of(run.trace, run, clocks.slower)
+    found: list[Loss] = []
+    if factors is not None:
+        clock = factors.on_grid(run, factors.lost(factors.clock))
+        found += clock_losses(run, clocks, clock)
+        for loss in (*padding_losses(run, factors), *contention_losses(run, factors)):
+            run.claimed["compute"] += loss.lost
+            found.append(loss)
+    found += straggler_losses(run)
+    found += slow_gpu_losses(run)
+    found = [loss for loss in found if run.share(loss.lost) >= WORTH]
+    found += idle_losses(run)
+    found += waiting_losses(run)
+    found += communication_losses(run)
+    found += iteration_losses(run, found)
     return found
 
 
-def _iterations(trace: Trace) -> Iterator[_Finding]:
-    measured = trace.measured_iterations
-    if len(measured) < 3:  # noqa: PLR2004  an odd one needs others
-        return
-    rows = breakdown(trace, "iteration")
-    wall = dict(zip(rows["iteration"], rows["wall_ns"].astype(float), strict=True))
-    slowest = max(measured, key=lambda i: wall.get(i, 0.0))
-    usual = float(np.median([wall[i] for i in measured if i != slowest]))
-    if usual and wall[slowest] >= (1 + SLOW_ITERATION) * usual:
-        gpus = max(1, len(included(trace).gpus))
-        behind = wall[slowest] - usual
-        yield _Finding(
-            "slow_iteration",
-            f"Iteration {slowest} takes {percent(behind / usual)} longer than the others",
-            "compare its idle time and communication with those of another iteration",
-            duration(behind / gpus),
-            behind * _MS / gpus / len(measured),
-            [["iteration", int(slowest)]],
-        )
+def _row(loss: Loss) -> dict[str, Any]:
+    half = loss.half_width_ms
+    return {
+        "kind": loss.kind,
+        "title": loss.title,
+        "detail": loss.detail,
+        "value": duration(loss.ms * 1e6),
+        "cost_ms": loss.ms,
+        "cost_low_ms": None if math.isnan(half) else loss.ms - half,
+        "cost_high_ms": None if math.isnan(half) else loss.ms + half,
+        "evidence": loss.evidence,
+        "selection": loss.where,
+    }
