@@ -42,8 +42,9 @@ def linked_rank(rank: int, rows: list[dict[str, Any]], host: str | None = None) 
         conform("spans", pa.Table.from_pylist([span])),
         conform("ops", pa.Table.from_pylist([op])),
         conform("kernels", table) if table is not None else empty("kernels"),
-        Quality(kernels=len(rows)),
-        "gpu",
+        empty("memory"),
+        quality=Quality(kernels=len(rows)),
+        device_kind="gpu",
     )
 
 
