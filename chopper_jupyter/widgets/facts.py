@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from chopper_jupyter.core.analysis.iteration_time import iteration_time
 from chopper_jupyter.core.analysis.quantities import counted, duration, number, percent
+from chopper_jupyter.core.analysis.surroundings import clocks_text, cores_text
 from chopper_jupyter.widgets.wording import TIMES_SIGN, typeset
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def facts_of(trace: Trace, included: Included) -> list[Fact]:
         facts.append((label, typeset(duration(found.median_ns))))
         if found.tokens_per_second:
             facts.append(("Tokens/s", typeset(number(found.tokens_per_second))))
+    facts.append(("Processors", cores_text(trace)))
+    facts.append(("Clocks", clocks_text(trace)))
     facts.append(("Recording cost", _cost(trace.info.run.get("profiler_cost"))))
     facts.append(("Missing ranks", _ranks(trace.info.missing_ranks)))
     return [{"label": label, "value": value} for label, value in facts if value]
@@ -52,7 +55,8 @@ def _ranks(ranks: tuple[int, ...]) -> str:
 def _devices(trace: Trace) -> str:
     """Count the devices by product, vendor and memory size left out."""
     if trace.info.device_kind == "cpu":
-        return "CPU operators"
+        ranks = trace.gpus.num_rows
+        return "CPU operators" + (f" of {ranks} ranks" if ranks > 1 else "")
     names = [name for name in trace.gpus["name"].to_pylist() if name]
     if not names:
         return counted(trace.gpus.num_rows, "GPU")

@@ -99,7 +99,7 @@ def test_facts_say_devices_time_and_what_is_missing():
     facts = [(fact["label"], fact["value"]) for fact in payload(trace)["facts"]]
     assert facts[0] == ("", "2 \u00d7 H100")
     assert ("", "simulated") in facts
-    labels = ["Iteration", "Tokens/s", "Recording cost", "Missing ranks"]
+    labels = ["Iteration", "Tokens/s", "Clocks", "Recording cost", "Missing ranks"]
     assert [label for label, _ in facts if label] == labels
     assert ("Recording cost", "2.1\u202f%") in facts
     assert facts[-1][1] == "2, 3, 4, 5, 6, 7, 8, 9 and 10 more"

@@ -16,6 +16,7 @@ from chopper_jupyter.core.analysis.iteration_time import IterationTime, iteratio
 from chopper_jupyter.core.analysis.quantities import counted, duration, number, percent, time_range
 from chopper_jupyter.core.analysis.recording_cost import cost_text
 from chopper_jupyter.core.analysis.summary import summarize
+from chopper_jupyter.core.analysis.surroundings import clocks_text, cores_text
 from chopper_jupyter.core.names import short_name
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def headline(trace: Trace) -> Headline:
 
 
 def _title(trace: Trace, which: Included) -> str:
-    what = "CPU operators, no GPU recorded"
+    ranks = f" of {len(which.gpus)} ranks" if len(which.gpus) > 1 else ""
+    what = f"CPU operators{ranks}, no GPU recorded"
     if trace.info.device_kind != "cpu":
         mine = trace.gpus.filter(pc.is_in(trace.gpus["gpu"], pa.array(which.gpus, pa.int32())))
         names = [name for name in pc.unique(mine["name"]).to_pylist() if name]
@@ -101,9 +103,11 @@ def _time_facts(trace: Trace, which: Included) -> list[tuple[str, str]]:
     label = "Iteration" if found.iterations else "Wall time"
     what = "CPU operator" if trace.info.device_kind == "cpu" else "kernel"
     return [
-        (label, _iteration_text(found, len(which.gpus))),
+        (label, _iteration_text(found, len(which.gpus), trace.info.device_kind)),
         ("Time", _breakdown_text(trace)),
         ("Top ops", f"{_top_ops(trace)} of {what} time"),
+        ("Processors", cores_text(trace)),
+        ("Clocks", clocks_text(trace)),
         ("Covers", _covers(which, what)),
     ]
 
@@ -120,8 +124,9 @@ def _recording_facts(trace: Trace) -> list[tuple[str, str]]:
     ]
 
 
-def _iteration_text(found: IterationTime, gpus: int) -> str:
-    text = duration(found.median_ns) + (" on the slowest GPU" if gpus > 1 else "")
+def _iteration_text(found: IterationTime, gpus: int, device_kind: str) -> str:
+    device = "rank" if device_kind == "cpu" else "GPU"
+    text = duration(found.median_ns) + (f" on the slowest {device}" if gpus > 1 else "")
     count = len(found.iterations)
     if count > 1:
         spread = time_range(int(found.wall_ns.min()), int(found.wall_ns.max()))
