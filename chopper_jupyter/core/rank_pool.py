@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import selectors
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,11 @@ WORTH_A_POOL_S = 8.0
 
 MEMORY_PER_TEXT = 2
 """Bytes of memory that loading takes for a byte of text, generously."""
+
+LOOK_AFTER_S = 1.0
+"""How often to look whether a process that says nothing is still there."""
+
+LONGEST_READ = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -142,8 +148,9 @@ def _pooled(
         folder = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="chopper_jupyter-", ignore_cleanup_errors=True)
         )
-        threads = stack.enter_context(ThreadPoolExecutor(workers))
         team = _Team(Path(folder), sum(sizes))
+        stack.callback(team.close)
+        threads = stack.enter_context(ThreadPoolExecutor(workers))
         stack.callback(team.end)
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
         running = {threads.submit(team.load, jobs[n], n): n for n in order}
@@ -208,6 +215,11 @@ class _Team:
             for worker in self._all:
                 worker.end()
 
+    def close(self) -> None:
+        """Forget the processes; nobody may wait for one any more."""
+        for worker in self._all:
+            worker.close()
+
 
 class _Worker:
     """One process of ``rank_worker`` and the lines to and from it."""
@@ -216,8 +228,7 @@ class _Worker:
         with log.open("wb") as errors_go:
             self._process = subprocess.Popen(  # noqa: S603  this very Python and package
                 [sys.executable, "-c", rank_worker.COMMAND, json.dumps(sys.path)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors_go,
-                text=True, encoding="utf-8",
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors_go, bufsize=0,
             )  # fmt: skip
 
     def ask(self, task: dict[str, Any]) -> dict[str, Any] | None:
@@ -225,27 +236,51 @@ class _Worker:
         stdin = self._process.stdin
         try:
             if stdin is not None:
-                stdin.write(json.dumps(task) + "\n")
-                stdin.flush()
-        except OSError:
+                stdin.write(json.dumps(task).encode() + b"\n")
+        except (OSError, ValueError):  # the process is gone, or was ended and its pipe closed
             return None
         return self.hear()
 
     def hear(self) -> dict[str, Any] | None:
         """Wait for the next answer; None if the process died."""
-        line = self._process.stdout.readline() if self._process.stdout is not None else ""
-        return dict(json.loads(line)) if line.endswith("\n") else None
+        line = b""
+        while not line.endswith(b"\n"):
+            more = self._read()
+            if not more:
+                return None
+            line += more
+        return dict(json.loads(line))
+
+    def _read(self) -> bytes:
+        """Wait for some bytes of an answer; none if the process died.
+
+        Other processes that were forked meanwhile may hold its end of the pipe, so that the
+        pipe alone does not tell of its death.
+        """
+        stdout = self._process.stdout
+        if stdout is None:
+            return b""
+        if os.name == "posix":
+            with selectors.DefaultSelector() as selector:
+                selector.register(stdout, selectors.EVENT_READ)
+                while not selector.select(LOOK_AFTER_S):
+                    if self._process.poll() is not None and not selector.select(0):
+                        return b""
+        return stdout.read(LONGEST_READ) or b""
 
     def end(self) -> str:
         """End the process and say how it ended."""
         if self._process.poll() is None:
             self._process.kill()
         code = self._process.wait()
+        return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+    def close(self) -> None:
+        """Close the pipes of a process that has ended."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with suppress(OSError):  # what was not sent is of no use any more
                     stream.close()
-        return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
 
 def _names(job: Job) -> str:

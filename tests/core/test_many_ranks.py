@@ -259,20 +259,29 @@ def test_a_rank_whose_process_is_killed_is_missing_and_told(tmp_path, write):
     folder = write(tmp_path / "ranks", numbers=(0, 2, 3))
     pipe = folder / f"rank_1.json{'.gz' if write is write_run else ''}"
     os.mkfifo(pipe)
-    kill = threading.Thread(target=kill_reader_of, args=(pipe,))
+    held: list[int] = []
+    kill = threading.Thread(target=kill_reader_of, args=(pipe, held))
     kill.start()
     with pytest.warns(PartialTraceWarning, match=r"rank_1\.json.* was killed by signal 9"):
         trace = read_trace(folder, workers=2, cache=False)  # its key would read the pipe
     kill.join()
+    for end in held:
+        os.close(end)
     check_missing(trace, 1)
 
 
-def kill_reader_of(pipe: Path) -> None:
-    """Wait until a worker has opened the pipe for reading, then kill it."""
+def kill_reader_of(pipe: Path, held: list[int]) -> None:
+    """Wait until a worker has opened the pipe for reading, then kill it.
+
+    Its end of the pipe of answers stays open, as if a process forked meanwhile had it as well.
+    """
     writing = os.open(pipe, os.O_WRONLY)
     for child in psutil.Process().children():
-        if pipe in {fd.readlink() for fd in Path(f"/proc/{child.pid}/fd").iterdir()}:
+        ends = {fd: fd.readlink() for fd in Path(f"/proc/{child.pid}/fd").iterdir()}
+        if pipe in ends.values():
+            held += [os.open(fd, os.O_WRONLY) for fd in ends if fd.name == "3"]
             child.kill()
+    assert len(held) == 1
     os.close(writing)
 
 
@@ -280,9 +289,11 @@ def kill_reader_of(pipe: Path) -> None:
 def test_an_interrupt_ends_the_processes_too(tmp_path):
     folder = write_ranks(tmp_path / "ranks", numbers=(0, 2))
     os.mkfifo(folder / "rank_1.json")
-    reader = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    interruptible = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    reader = subprocess.Popen(  # whoever started these tests may ignore interrupts
+        [sys.executable, "-c", interruptible + SCRIPT, str(folder)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
     writing = os.open(folder / "rank_1.json", os.O_WRONLY)  # a worker is reading now
     reader.send_signal(signal.SIGINT)
     _, said = reader.communicate()
