@@ -93,13 +93,20 @@ def gpus_of(
         like = np.array([np.minimum(counted[row], ran).sum(axis=1) for row in rows])
         if not like.size:
             continue
-        places = np.arange(len(rows))
+        places = _places(units.number[rows, 2], count)
         ordered = len(rows) <= count and bool(
-            (like[places, places] >= like.max(axis=1) - AS_GOOD).all()
+            (like[np.arange(len(rows)), places] >= like.max(axis=1) - AS_GOOD).all()
         )
         found[rows] = places if ordered else _likeliest(like)
         in_order |= ordered and count > 1
     return found, [IN_ORDER] if in_order else []
+
+
+def _places(device: Ints, count: int) -> Ints:
+    """Return the GPUs of units in their order; where some are missing, by number of the device."""
+    missing = len(device) < count
+    told = len(np.unique(device)) == len(device) and bool((device < count).all())
+    return device if missing and told else np.arange(len(device))
 
 
 def _given(units: Units, given: Mapping[int | tuple[int, int], int], count: int) -> Ints:
@@ -116,8 +123,9 @@ def _given(units: Units, given: Mapping[int | tuple[int, int], int], count: int)
         known = sorted({int(process) for process in units.number[:, 1]})
         msg = f"the counting run has no process {unknown[0]}; it has {known}"
         raise AlignmentError(msg)
-    if ((found < -1) | (found >= count)).any():
-        msg = f"no such GPU: {int(found[found >= count][0])}; the trace has 0 to {count - 1}"
+    none = np.flatnonzero((found < -1) | (found >= count))
+    if len(none):
+        msg = f"no such GPU: {int(found[none[0]])}; the trace has 0 to {count - 1}"
         raise AlignmentError(msg)
     return found
 

@@ -23,6 +23,7 @@ UNKNOWN = -1
 
 AVERAGED = "counters that a kernel has several times: averaged"
 NO_NUMBER = "values that are no numbers: left out"
+BELOW_ZERO = "counts below zero: left out"
 NO_KERNEL = "rows without a kernel's number or name: left out"
 TIMED_TWICE = "kernels with several times: their duration left out"
 
@@ -209,9 +210,16 @@ def kernels_at(kernels: dict[str, Any], rows: Ints) -> dict[str, Any]:
 def _add_values(part: Part, rows: LongRows, number: Ints, *, summed: bool) -> None:
     code, words = codes_of(rows.counter)
     value = np.asarray(rows.value.to_numpy(zero_copy_only=False), np.float64)  # NaN for null
-    known = np.isfinite(value) & np.array([bool(word) for word in words])[code]
+    named = np.array([bool(word) for word in words])[code]
+    known = np.isfinite(value) & named
     if not known.all():
         part.skipped[NO_NUMBER] += int((~known).sum())
+    if not known.any():
+        msg = f"{part.source.name} holds no count that is a number"
+        raise TraceFormatError(msg)
+    if (value[known] < 0).any():
+        part.skipped[BELOW_ZERO] += int((value[known] < 0).sum())
+        known &= ~(value < 0)
     value, code, number = value[known], code[known], number[known]
     place, first = same_rows([number, code])
     total = np.bincount(place, value, len(first))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.importers.event_tables import Ints, Mask
 
 COPIED = "kernels whose times are of another run: duration left out"
+BACKWARDS = "kernels that end before they start: duration left out"
 SAME_NUMBER = "processes of several hosts with one number: numbered anew"
 _NEXT_HOST = 1 << 32
 
@@ -85,6 +86,9 @@ def _columns(
     columns["dur"] = np.concatenate(
         [part.kernels.get("dur", np.full(part.size, np.nan)) for part in parts]
     )
+    backwards = (columns["start"] > 0) & (columns["end"] > 0) & (columns["end"] < columns["start"])
+    if backwards.any():
+        repairs[BACKWARDS] += int(backwards.sum())
     foreign = _copied(passes, columns)
     if foreign.any():
         repairs[COPIED] += int(foreign.sum())

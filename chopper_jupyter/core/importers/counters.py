@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 SUFFIXES = (".csv", ".json", ".gz", ".db", ".sqlite", ".txt", ".log", "")
 """Endings of files that are looked into where a folder is read."""
 
+_SEPARATORS = (";", "\t", "|")
+"""What tables that were saved by other programs have between their fields instead of commas."""
+
 V1 = {"kernelname", "gpu-id", "queue-id"}
 
 
@@ -63,6 +67,9 @@ def read_counters(path: PathLike | Iterable[PathLike]) -> list[CounterRun]:
         If a path does not exist.
     """
     given = [Path(path)] if isinstance(path, (str, os.PathLike)) else [Path(one) for one in path]
+    if not given:
+        msg = "no file or folder of counters was given"
+        raise TraceFormatError(msg)
     skipped: Counter[str] = Counter()
     parts: dict[Path, list[Part]] = {}
     for file, chosen in _files_of(given):
@@ -119,11 +126,16 @@ def _reader(path: Path, *, chosen: bool) -> Reader | None:
     head = head_of(path, 1 << 20)
     if is_sqlite(head):
         return rocpd.read_parts if chosen or b"rocpd_" in head else None
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return _refused(f"{path.name} is UTF-16 text: save it as UTF-8", chosen=chosen)
     text = head.decode("utf-8-sig", "replace").lstrip()
     if text[:1] in ("{", "["):
         return rocprof_json.read_parts if chosen or is_rocprof(head) else None
     header = header_of(path) if text else []
-    return _table_reader(path, text, header) or _refused(_no_counters(path, header), chosen=chosen)
+    lost = not text and "counter_collection" in path.name  # the tool died, or the disk was full
+    return _table_reader(path, text, header) or _refused(
+        _no_counters(path, header), chosen=chosen or lost
+    )
 
 
 def _table_reader(path: Path, text: str, header: list[str]) -> Reader | None:
@@ -152,14 +164,30 @@ def _refused(reason: str, *, chosen: bool) -> Reader | None:
 def _no_counters(path: Path, header: list[str]) -> str:
     if not header:
         return f"{path.name} is empty"
+    unread = _unreadable(header)
+    if unread:
+        return f"{path.name} {unread}"
+    return f"{path.name} holds no counters: {_what_it_is(path, header)}"
+
+
+def _unreadable(header: list[str]) -> str:
+    """Say why a first line is none of a table with commas; empty if it may be one."""
+    for separator in _SEPARATORS:
+        if {"counter_name", "counter_value"} <= set(header[0].replace('"', "").split(separator)):
+            return f"separates its fields by {separator!r}: write it with commas"
+    letters = "".join("".join(header).split())
+    return "" if letters.isprintable() else "is no text"
+
+
+def _what_it_is(path: Path, header: list[str]) -> str:
     if path.name == rocprof_compute.TIMES:
-        return f"{path.name} holds no counters: it is the run of rocprof-compute that only timed"
+        return "it is the run of rocprof-compute that only timed"
     kind = rocprof_trace.kind_of(path)
     if kind == rocprof_trace.AGENTS:
-        return f"{path.name} holds no counters: it lists the devices of a host"
+        return "it lists the devices of a host"
     if kind is not None:
-        return f"{path.name} holds no counters: it is a trace of rocprofv3"
-    return f"{path.name} holds no counters: its columns are {', '.join(header[:8])}"
+        return "it is a trace of rocprofv3"
+    return f"its columns are {', '.join(header[:8])}"
 
 
 def _runs(parts: list[Part], given: list[Path], skipped: Counter[str]) -> list[CounterRun]:

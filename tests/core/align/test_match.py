@@ -230,8 +230,24 @@ def test_who_knows_better_can_say_which_process_is_which_gpu():
     assert sorted(by_kernel) == [2, 3]
     with pytest.raises(AlignmentError, match=r"no process 32; it has \[30, 31\]"):
         match(trace.kernels, run, gpus={32: 0})
-    with pytest.raises(AlignmentError, match="no such GPU: 5"):
-        match(trace.kernels, run, gpus={31: 5})
+    for none in (5, -5):
+        with pytest.raises(AlignmentError, match=f"no such GPU: {none}"):
+            match(trace.kernels, run, gpus={31: none})
+
+
+@pytest.mark.parametrize("lost", range(3))
+def test_a_pass_that_lacks_a_process_keeps_the_others_on_their_gpus(lost):
+    trace = trace_of([row for gpu in range(3) for row in rows("ab", gpu=gpu)])
+    run = counted_run([
+        {"name": name, "process": 10 * n + d, "device": d, "pass": n, "counters": {"XY"[n]: d}}
+        for n in (0, 1) for d in range(3) if (n, d) != (1, lost) for name in "ab"
+    ])  # fmt: skip
+    _, by_kernel = counted(trace, run)
+    for kernel, values in by_kernel.items():
+        gpu = kernel // 2
+        assert {name: row["value"] for name, row in values.items()} == (
+            {"X": gpu} if gpu == lost else {"X": gpu, "Y": gpu}
+        )
 
 
 def test_one_process_may_drive_several_gpus_and_only_some_may_be_counted():
