@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from chopper_jupyter.core.analysis.efficiency import DOUBTFUL
 from chopper_jupyter.core.analysis.frames import key_columns, to_frame
 from chopper_jupyter.core.analysis.grouping import group
 from chopper_jupyter.core.analysis.op_instances import communication_ratio, instances
@@ -65,6 +66,13 @@ def chopper_overheads(trace: Trace, names: Sequence[str], include: Include) -> p
         "frequency is what is left over: it holds everything that the other factors do not",
         "times are stacked one after another: their sizes depend on the order",
     ]
+    doubtful = found.doubtful()
+    if doubtful.any():
+        share = 100 * factors["actual"][doubtful].sum() / factors["actual"].sum()
+        frame.attrs["notes"].append(
+            f"the paper takes all cycles, but for {share:.2g} % of the time they are of no use: "
+            f"{DOUBTFUL}"
+        )
     return frame
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from chopper_jupyter.core.analysis.grouping import Floats, Ints
+    from chopper_jupyter.core.analysis.timeline import Mask
     from chopper_jupyter.core.hardware import Hardware
     from chopper_jupyter.core.trace import Trace
 
@@ -33,6 +34,13 @@ MATRIX_FLOPS = "matrix_flops_"
 
 PAIRS = (("matrix_busy_cycles", "matrix_capacity_cycles"),)
 """Measures of one ratio: neither may be summed over kernels that lack the other."""
+
+
+SHORTEST_NS = 50_000
+"""Time below which cycles are of no use: AMD's tools count for longer than the kernel runs."""
+
+FASTEST = 1.05
+"""Clock while counting, over the highest of the GPU, from which on there are too many cycles."""
 
 
 class Expression(NamedTuple):
@@ -194,6 +202,44 @@ def rows_of(ids: Ints, wanted: Ints) -> Ints:
     order = np.argsort(ids, kind="stable")
     at = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
     return np.where(ids[order][at] == wanted, order[at], -1)
+
+
+def doubtful_cycles(
+    counts: Mapping[str, Floats],
+    gpu: Ints,
+    time_ns: Floats,
+    hardware: Mapping[int, Hardware | None],
+) -> Mask:
+    """Mark the kernels whose cycles are not those of their own time.
+
+    Parameters
+    ----------
+    counts : mapping of str to float64 array
+        As from ``counted_measures``.
+    gpu, time_ns : arrays
+        GPU of each kernel, and its time in the timed run: taken where that of the pass is unknown.
+    hardware : mapping of int to Hardware or None
+        By GPU.
+
+    Examples
+    --------
+    >>> amd = {0: hardware.named("MI300X")}
+    >>> counts = {"cycles": np.array([9e4, 9e4, 3e5]), "counted_ns": np.array([9e3, 6e4, 6e4])}
+    >>> doubtful_cycles(counts, np.zeros(3, int), np.zeros(3), amd).tolist()
+    [True, False, True]
+    """
+    unknown = np.full(len(gpu), np.nan)
+    cycles, counted = (counts.get(name, unknown) for name in ("cycles", "counted_ns"))
+    highest, short = np.full(len(gpu), np.nan), np.zeros(len(gpu), bool)
+    for number, known in hardware.items():
+        if known is not None:
+            clocks = [c for c in (known.peak_clock_mhz, known.tensor_clock_mhz) if c]
+            highest[gpu == number] = 1e6 * max(clocks, default=np.nan)
+            short[gpu == number] = known.vendor == "amd"
+    short &= np.where(np.isfinite(counted), counted, time_ns) < SHORTEST_NS
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fast = 1e9 * cycles / counted > FASTEST * highest
+    return np.isfinite(cycles) & (short | fast)
 
 
 def _table() -> list[Expression]:

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from chopper_jupyter.core.analysis.counted import counted_measures, hardware_of
+from chopper_jupyter.core.analysis.counted import (
+    PAIRS,
+    counted_measures,
+    doubtful_cycles,
+    hardware_of,
+)
 from chopper_jupyter.core.analysis.frames import key_columns, to_frame
 from chopper_jupyter.core.analysis.grouping import group
 from chopper_jupyter.core.analysis.included import Include, included
@@ -32,6 +37,7 @@ RATIOS = ("tflops", "peak_share", "bandwidth", "intensity", "roofline", "utiliza
 """Metrics of the answer, from the table of metrics."""
 
 RECORD_SHAPES = "record with shapes on, the default of %%chopper_profile and profile()"
+DOUBTFUL = "kernels shorter than 50 µs, or with more cycles than their time holds"
 COUNT = "count with %chopper counters, or add_counters"
 
 
@@ -68,8 +74,9 @@ def efficiency(
         - ``bound``: ``compute`` or ``memory``, whichever needs longer at its peak;
           ``attainable_tflops``: operations over the least time that the roofline allows;
           ``roofline_percent``: this least time over the real one;
-        - ``utilization_percent``: share of the cycles in which the matrix units worked;
-          ``padding``: operations done over useful ones, of the calls where both are known.
+        - ``utilization_percent``: share of the cycles in which the matrix units worked, of the
+          kernels that are long enough to count them (50 µs on AMD GPUs); ``padding``:
+          operations done over useful ones, of the calls where both are known.
 
         ``attrs`` holds ``units``, ``included``, ``iterations``, ``gpus``, ``hardware`` by GPU,
         ``peaks`` by GPU (the roofs: ``tflops`` by number format, ``bandwidth_gb_s``; what is not
@@ -100,6 +107,9 @@ def efficiency(
     if not any(np.isfinite(measures[name]).any() for name in ("flops", "moved_bytes")):
         msg = f"this trace tells neither operations nor bytes: {RECORD_SHAPES}; or {COUNT}"
         raise MissingDataError(msg)
+    doubtful = measures["doubtful_ns"] > 0
+    for name in PAIRS[0]:
+        measures[name] = np.where(doubtful, np.nan, measures[name])
     sums = {name: _sum(groups, values) for name, values in measures.items()}
     columns, units = _columns(sums, which.instances_of(names))
     columns["bytes_source"] = _sources(groups, measures["moved_bytes"], counts)
@@ -109,7 +119,7 @@ def efficiency(
     hardware = hardware_of(trace)
     frame.attrs["hardware"] = {g: k.gpu if k else None for g, k in hardware.items()}
     frame.attrs["peaks"] = {g: _roofs(k, model) for g, k in hardware.items()}
-    frame.attrs["sources"] = _sentences(counts, model)
+    frame.attrs["sources"] = _sentences(counts, model, measures)
     return frame
 
 
@@ -143,6 +153,7 @@ def measures_of_kernels(
     least = np.fmax(peak_ns, memory_ns)
     both = np.isfinite(model.flops) & np.isfinite(moved)
     padded, useful = padding(model, counts.get("matrix_flops", unknown))
+    doubtful = doubtful_cycles(counts, gpu, time, hardware)
     return {
         "time_ns": time,
         "flops": model.flops,
@@ -151,6 +162,7 @@ def measures_of_kernels(
         "memory_ns": memory_ns,
         "matrix_busy_cycles": counts.get("matrix_busy_cycles", unknown),
         "matrix_capacity_cycles": counts.get("matrix_capacity_cycles", unknown),
+        "doubtful_ns": np.where(doubtful, time, 0.0),
         "padded_flops": padded,
         "useful_flops": useful,
         "moved_bytes": moved,
@@ -248,12 +260,16 @@ def _roofs(known: Hardware | None, model: Modelled) -> dict[str, Any]:
     return roofs
 
 
-def _sentences(counts: Mapping[str, Floats], model: Modelled) -> dict[str, str]:
+def _sentences(
+    counts: Mapping[str, Floats], model: Modelled, measures: Mapping[str, Floats]
+) -> dict[str, str]:
     counted = np.isfinite(counts["hbm_read_bytes"]) if "hbm_read_bytes" in counts else None
     share = 0.0 if counted is None else float(np.mean(counted))
+    doubt = 100 * measures["doubtful_ns"].sum() / max(measures["time_ns"].sum(), 1)
     return {
         "flops": "useful operations by the shapes of operators: a causal mask leaves half",
         "matrix_flops": "counted on the hardware" if "matrix_flops" in counts else f"none: {COUNT}",
+        "utilization": f"by cycles, but for {doubt:.2g} % of the time not known: {DOUBTFUL}",
         "moved_bytes": f"counted for {100 * share:.0f} % of the kernels, else the least by shape",
         "peaks": f"dense, of {', '.join(model.formats) or 'no known format'}, by hardware table",
     }

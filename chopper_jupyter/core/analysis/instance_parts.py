@@ -10,6 +10,7 @@ import numpy as np
 
 from chopper_jupyter.core.analysis.chopper_overheads import theoretical_ns
 from chopper_jupyter.core.analysis.clock_of_ops import NO_SENSOR, TOO_FEW, Clocks, clock_of_ops
+from chopper_jupyter.core.analysis.efficiency import DOUBTFUL as DOUBTFUL_KERNELS
 from chopper_jupyter.core.analysis.overlap_effect import NONE, Effect, effect_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 FACTORS = ("instruction", "utilization", "overlap", "frequency")
 
 NOT_COUNTED = "no counters: utilisation is among the unexplained"
+DOUBTFUL = f"cycles of no use, utilisation is among the unexplained: {DOUBTFUL_KERNELS}"
 NO_CLOCK_OF_PEAK = "the clock of the peak is not known"
 NOT_MODELLED = "the least time of some kernels is not known"
 
@@ -116,7 +118,7 @@ def _counted(found: Instances) -> tuple[dict[str, Floats], Mask, Floats]:
     busy, capacity = (found.sum(measures[f"matrix_{n}_cycles"]) for n in ("busy", "capacity"))
     with np.errstate(divide="ignore", invalid="ignore"):
         instruction, utilization = np.log(performed / peak), np.log(capacity / busy)
-    known = np.isfinite(instruction) & np.isfinite(utilization)
+    known = np.isfinite(instruction) & np.isfinite(utilization) & ~found.doubtful()
     return (
         {
             "instruction": np.where(known, instruction, np.nan),
@@ -173,7 +175,8 @@ def _reasons(
     with_clock = applicable["frequency"]
     partly = np.bincount(found.of_row, np.isnan(found.measures["roofline_ns"]), len(found)) > 0
     bits = {
-        NOT_COUNTED: applicable["utilization"] & ~counted,
+        NOT_COUNTED: applicable["utilization"] & ~counted & ~found.doubtful(),
+        DOUBTFUL: applicable["utilization"] & found.doubtful(),
         NOT_MODELLED: ~applicable["overlap"] | (partly & ~counted),
         TOO_FEW if len(clocks.pool_samples) else NO_SENSOR: with_clock & np.isnan(clocks.hz),
         NO_CLOCK_OF_PEAK: with_clock & np.isnan(found.clock_hz()),

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from chopper_jupyter.core.analysis.bootstrap import quantile
+from chopper_jupyter.core.analysis.efficiency import DOUBTFUL as DOUBTFUL_KERNELS
 from chopper_jupyter.core.analysis.frames import key_columns, to_frame
 from chopper_jupyter.core.analysis.grouping import group
 from chopper_jupyter.core.analysis.instance_parts import FACTORS
@@ -190,7 +191,7 @@ def _clock_columns(
     clocks, time = parts.clocks, parts.actual
     known = np.isfinite(clocks.hz)
     cycles, counted = (found.sum(found.measures[n]) for n in ("cycles", "counted_ns"))
-    both = np.isfinite(cycles) & np.isfinite(counted)
+    both = np.isfinite(cycles) & np.isfinite(counted) & ~found.doubtful()
     pair = np.unique(np.stack([of_op, clocks.pool])[:, clocks.pool >= 0], axis=1)
     pooled = _add(count, pair[0], clocks.pool_samples[pair[1]]) if pair.size else np.zeros(count)
     own = _add(count, of_op, clocks.samples.astype(np.float64))
@@ -231,21 +232,12 @@ def reasons_of(count: int, of_op: Ints, parts: InstanceParts) -> list[tuple[str,
     return [tuple(texts) for texts in found]
 
 
-FAST = 1.05
-"""Clock in a counter pass, over the clock of the peak, from which on cycles are too many."""
-
-
 def _notes(found: Instances, parts: InstanceParts) -> list[str]:
     notes = ["parts are log shares; unexplained is what they leave, with its sign"]
-    cycles, counted = (found.sum(found.measures[n]) for n in ("cycles", "counted_ns"))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        fast = (1e9 * cycles / counted) > FAST * found.clock_hz()
-    if fast.any():
-        share = 100 * parts.actual[fast].sum() / parts.actual.sum()
-        notes.append(
-            f"{int(fast.sum()):,} instances ({share:.1f} % of the time) counted more cycles than "
-            "their time holds, as happens to kernels shorter than the counting window"
-        )
+    doubtful = found.doubtful()
+    if doubtful.any():
+        share = 100 * parts.actual[doubtful].sum() / parts.actual.sum()
+        notes.append(f"cycles of no use for {share:.2g} % of the time: {DOUBTFUL_KERNELS}")
     return notes
 
 

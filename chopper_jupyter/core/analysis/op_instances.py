@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.grouping import Floats, Ints
     from chopper_jupyter.core.analysis.included import Included
     from chopper_jupyter.core.analysis.modelled import Modelled
+    from chopper_jupyter.core.analysis.timeline import Mask
     from chopper_jupyter.core.hardware import Hardware
     from chopper_jupyter.core.trace import Trace
 
@@ -35,6 +36,9 @@ RUN = ("micro_batch", "recompute")
 
 OP = ("phase", "recompute", "op")
 """Columns that tell an op from others: forward, backward and recomputation are apart."""
+
+LEAST_DOUBT = 0.1
+"""Share of the time of an instance whose cycles are of no use, from which on it has none."""
 
 _COLUMNS = (*NEEDED, "start_ns", "overlap_ns", "micro_batch", "recompute")
 _UNIT = 1e9
@@ -97,6 +101,11 @@ class Instances:
         total = np.bincount(self.of_row[known], values[known], len(self))
         count = np.bincount(self.of_row[known], minlength=len(self))
         return np.where(count > 0, total, np.nan)
+
+    def doubtful(self) -> Mask:
+        """Mark the instances whose counted cycles are not those of their own time."""
+        doubtful, time = (self.sum(self.measures[n]) for n in ("doubtful_ns", "time_ns"))
+        return np.asarray(doubtful > LEAST_DOUBT * time)
 
     def clock_hz(self) -> Floats:
         """Return the clock at which the peak of each instance's GPU is stated; NaN if unknown."""

@@ -8,6 +8,7 @@ import pytest
 from counted_traces import counted_trace
 from overhead_runs import BANDWIDTH, CLOCK, FACTORS, overhead_run, true_parts
 
+from chopper_jupyter.core.analysis.efficiency import efficiency
 from chopper_jupyter.core.analysis.instance_parts import NOT_COUNTED, NOT_MODELLED
 from chopper_jupyter.core.analysis.measured_overheads import PARTS
 from chopper_jupyter.core.analysis.overheads import overheads
@@ -184,17 +185,45 @@ def test_memory_bound_kernels_do_not_follow_the_clock(quiet):
     assert row["frequency_ms"] is None
 
 
-def test_cycles_that_do_not_fit_their_time_are_noted():
+def test_cycles_that_do_not_fit_their_time_give_no_utilisation():
     run = overhead_run(layers=2)
     rows = run.trace.counters.to_pylist()
+    ids = {row["kernel_id"] for row in run.trace.kernels.to_pylist() if row["op"] == "q_proj"}
     for row in rows:
-        if row["counter"] == "counted_duration_ns":
+        if row["counter"] == "counted_duration_ns" and row["kernel_id"] in ids:
             row["value"] *= 0.9e9 / (1.2 * CLOCK)
     trace = Trace.from_tables(
         {**run.trace.tables, "counters": type(run.trace.counters).from_pylist(rows)},
         run.trace.info, run.trace.quality,
     )  # fmt: skip
-    assert any("counted more cycles" in note for note in overheads(trace).attrs["notes"])
+    answer = by_op(trace)
+    for name in ("utilization_ms", "instruction_ms", "clock_in_pass_mhz"):
+        assert answer["q_proj"][name] is None
+        assert answer["down_proj"][name] is not None
+    assert "more cycles than their time holds" in answer["q_proj"]["note"]
+    assert any("cycles of no use" in note for note in overheads(trace).attrs["notes"])
+
+
+def test_kernels_shorter_than_the_window_of_the_counters_have_no_utilisation():
+    """AMD counts the cycles of a window that is longer than the kernel."""
+    run = overhead_run(layers=2)
+    rows = run.trace.counters.to_pylist()
+    for row in rows:
+        if row["counter"] == "counted_duration_ns":
+            row["value"] = 40_000
+        elif row["counter"] == "GRBM_GUI_ACTIVE":
+            row["value"] = 8 * 40e-6 * 1.5e9
+    trace = Trace.from_tables(
+        {**run.trace.tables, "counters": type(run.trace.counters).from_pylist(rows)},
+        run.trace.info, run.trace.quality,
+    )  # fmt: skip
+    assert by_op(trace)["q_proj"]["utilization_ms"] is None
+    answer = efficiency(trace)
+    assert answer["utilization_percent"].isna().all()
+    assert "shorter than 50 µs" in answer.attrs["sources"]["utilization"]
+    paper = overheads(trace, method="chopper")  # follows its formulas, and says so
+    assert paper["utilization"].notna().any()
+    assert any("shorter than 50 µs" in note for note in paper.attrs["notes"])
 
 
 def test_an_answer_does_not_change_when_asked_again(quiet):
