@@ -112,8 +112,9 @@ class Joined:
             return False
         known = known_rank()
         self._facts = describe_machine() | describe_torch()
-        self._stem = run_folder.process_stem(self._facts["created_ns"], self.pid)
-        if known is not None and not self._take(*known):
+        if known is None:
+            self._stem = run_folder.process_stem(self._facts["created_ns"], self.pid)
+        elif not self._take(*known):
             return False
         self._write_status()
         Finalize(None, _finish_at_exit, (self,), exitpriority=AT_EXIT_PRIORITY)

@@ -38,6 +38,9 @@ class Worker:
         try:
             result = self.function(*args, **kwargs)
             well = True
+        except SystemExit as ending:
+            well = not ending.code
+            raise
         finally:
             if joined is not None:
                 joined.finish(well=well)

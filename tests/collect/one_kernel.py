@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import nbformat
 from jupyter_client.manager import start_new_kernel
 
+import chopper_jupyter
+
 PATIENCE_S = 300
+PACKAGE = str(Path(chopper_jupyter.__file__).parents[1])
+"""What is on the path of a Jupyter kernel: the package that is tested, wherever it is."""
 
 
 class Kernel:
@@ -17,7 +22,7 @@ class Kernel:
         self.folder = folder
 
     def __enter__(self):
-        environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        environment = os.environ | {"PYTHONPATH": PACKAGE}
         self._manager, self._client = start_new_kernel(
             kernel_name="python3", cwd=str(self.folder), env=environment
         )
