@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,8 @@ def browser():
         started.close()
 
 
-@pytest.fixture
-def page(browser):
+@contextmanager
+def watched(browser):
     """Open a page; fail if our output asked for anything outside this machine."""
     made = browser.new_page()
     asked: list[str] = []
@@ -69,6 +70,12 @@ def page(browser):
     made.close()
     outside = [url for url in asked if not HERE.match(url) and not NBCONVERT.match(url)]
     assert outside == []
+
+
+@pytest.fixture
+def page(browser):
+    with watched(browser) as made:
+        yield made
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
-"""Pictures of the explorer for a person to look at: every trace, two widths, both themes.
+"""Pictures of the explorer for a person to look at: every trace and state, both themes.
 
 Run ``python tests/browser/screenshots.py FOLDER [NAME ...]``. Names are those of ``TRACES``; a
-real trace is left out where its file is not there.
+real trace is left out where its file is not there. ``--widths`` sets the widths, in pixels.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import sys
@@ -14,19 +15,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from browser import traces
 from builders import llama_trace
 from playwright.sync_api import sync_playwright
 
 import chopper_jupyter as cj
 
-WIDTHS = (500, 700, 1400, 1600)
+WIDTHS = (700, 1400)
 THEMES = ("light", "dark")
-
-
-def real(*parts: str):
-    folder = os.environ.get("CHOPPER_REAL_DATA")
-    path = Path(folder, "traces", *parts) if folder else None
-    return cj.read_trace(path) if path and path.exists() else None
 
 
 def compared():
@@ -40,38 +36,65 @@ def explorer_of(trace):
 
 
 TRACES = {
+    "simulated": lambda: cj.Explorer(traces.simulated()),
+    "compared": compared,
+    "cpu": lambda: explorer_of(traces.real("own_cpu", "fsdp2_patch_rank0.json.gz")),
+    "megatron": lambda: explorer_of(traces.real("megatron_tp8")),
+    "ddp": lambda: explorer_of(traces.real("ddp_resnet18_2rank")),
     "small": lambda: cj.Explorer(llama_trace(gpus=2, layers=4)),
     "llama": lambda: cj.Explorer(llama_trace(gpus=8, layers=32)),
-    "compared": compared,
-    "cpu": lambda: explorer_of(real("own_cpu", "fsdp2_patch_rank0.json.gz")),
-    "megatron": lambda: explorer_of(real("megatron_tp8")),
-    "ddp": lambda: explorer_of(real("ddp_resnet18_2rank")),
 }
 
 
-def shoot(browser, file: Path, folder: Path) -> None:
-    for width in WIDTHS:
+def open_everything(page) -> None:
+    """Open what opens, drill into the longest bars, and choose a kernel of the timeline."""
+    for name in ("quality", "columns"):
+        page.get_by_test_id(name).first.click()
+    page.keyboard.press("Escape")
+    for _ in range(2):
+        bars = page.locator("[data-testid=icicle-node]:not([data-level=''])")
+        if bars.count():
+            bars.first.click()
+    summary = page.locator(".cj-meanings summary, .cj-side summary").first
+    if summary.count():
+        summary.click()
+    page.get_by_test_id("timeline").focus()
+    page.keyboard.press("n")
+    page.wait_for_timeout(300)
+
+
+def shoot(browser, file: Path, folder: Path, widths) -> None:
+    for width in widths:
         for theme in THEMES:
             page = browser.new_page(viewport={"width": width, "height": 1000}, color_scheme=theme)
             page.on("pageerror", lambda error: print("error:", error))  # noqa: T201
             page.goto(file.as_uri())
             page.locator("[data-testid=icicle-node], .cj-error").first.wait_for()
             page.wait_for_timeout(300)
-            page.screenshot(path=folder / f"{file.stem}-{width}-{theme}.png", full_page=True)
+            stem = f"{file.stem}-{width}-{theme}"
+            page.screenshot(path=folder / f"{stem}.png", full_page=True)
+            open_everything(page)
+            page.screenshot(path=folder / f"{stem}-opened.png", full_page=True)
             page.close()
 
 
-def main(folder: Path, names: list[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*", choices=[*TRACES, []], default=[])
+    parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as temporary:
         executable = os.environ.get("CHOPPER_CHROMIUM") or shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        for name in names or TRACES:
+        for name in options.names or TRACES:
             explorer = TRACES[name]()
             if explorer is not None:
-                shoot(browser, explorer.save(Path(temporary, f"{name}.html")), folder)
+                file = explorer.save(Path(temporary, f"{name}.html"))
+                shoot(browser, file, options.folder, options.widths)
         browser.close()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main()

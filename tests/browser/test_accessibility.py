@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from browser import traces
 from browser.view import View
 from builders import llama_trace
 
@@ -29,27 +30,33 @@ def theme(request):
     return request.param
 
 
-@pytest.fixture
-def shown(page, tmp_path, theme):
-    """Open an explorer that compares two traces: every panel is there."""
+def compared(theme):
+    """Compare two traces."""
     before, after = llama_trace(gpus=2, layers=4), llama_trace(gpus=2, layers=3, seed=1)
-    explorer = cj.Explorer(after, compare_to=before, theme=theme)
-    page.goto(explorer.save(tmp_path / "explorer.html").as_uri())
-    view = View(page)
-    assert view.root.get_attribute("data-theme") == theme
-    return view
+    return cj.Explorer(after, compare_to=before, theme=theme)
+
+
+def counted(theme):
+    """Explore a run with counters, sensors and findings."""
+    return cj.Explorer(traces.simulated(), theme=theme)
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: npm ci in js")
-def test_no_serious_finding(page, shown):
+@pytest.mark.parametrize("made", [compared, counted])
+def test_no_serious_finding(made, page, tmp_path, theme):
+    page.goto(made(theme).save(tmp_path / "explorer.html").as_uri())
+    view = View(page)
+    assert view.root.get_attribute("data-theme") == theme
     assert findings(page) == []
-    shown.root.get_by_test_id("quality").click()
-    shown.root.get_by_test_id("columns").locator("summary").click()
-    shown.root.locator("[data-colour=family]").click()
-    lanes = shown.root.get_by_test_id("timeline")
+    view.root.get_by_test_id("quality").click()
+    view.root.get_by_test_id("columns").locator("summary").click()
+    for summary in view.root.locator(".cj-meanings summary, .cj-side summary").all():
+        summary.click()
+    view.root.locator("[data-colour=family]").click()
+    lanes = view.root.get_by_test_id("timeline")
     lanes.focus()
     page.keyboard.press("n")
-    shown.root.get_by_test_id("kernel").wait_for()
+    view.root.get_by_test_id("kernel").wait_for()
     assert findings(page) == []
-    shown.bar("phase", "backward").click()
+    view.bar("phase", "backward").click()
     assert findings(page) == []

@@ -79,6 +79,11 @@ export function perInstance(payload: Payload, selection: readonly Filter[] = [])
   return words.length ? `per ${words.join(" and ")}` : "in total";
 }
 
+/** Kernels that are drawn as one. */
+export function shortKernels({ device_kind }: Payload, count: number): string {
+  return `${count} short ${device_kind === "cpu" ? "operators" : "kernels"}`;
+}
+
 /** A remark from Python as a sentence of its own. */
 export function sentence(text: string | null): string {
   return text === null || text === "" ? "" : `${capital(text)}${text.endsWith(".") ? "" : "."}`;

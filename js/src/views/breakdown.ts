@@ -71,7 +71,7 @@ function lineRow(context: Context, line: Line, wall: number, value: string): HTM
   const left = wall > 0 ? (100 * line.from) / wall : 0;
   const bar = el("i", {
     class: `bar ${line.kind}`,
-    style: `left:${left}%;width:${share}%;${fillOf(context, line)}`,
+    style: `left:${left}%;width:${share}%;${fillOf(context, line, share)}`,
   });
   return el(
     "div",
@@ -83,8 +83,12 @@ function lineRow(context: Context, line: Line, wall: number, value: string): HTM
   );
 }
 
-/** Idle is hatched, never filled; its cause picks the ink. */
-function fillOf({ theme }: Context, { name, kind }: Line): string {
+/** Percent of the width under which a hatch looks like a colon. */
+const HATCHED_FROM = 4;
+
+/** Idle is hatched, where there is room for it; its cause picks the ink. */
+function fillOf({ theme }: Context, { name, kind }: Line, share: number): string {
+  if (kind === "idle" && share < HATCHED_FROM) return `background:var(${causeInk(name)})`;
   if (kind === "idle")
     return `background:repeating-linear-gradient(135deg,transparent 0 3px,var(${causeInk(name)}) 3px 4.5px)`;
   const family = { compute: "gemm", exposed_communication: "communication", memory: "copy" }[name];

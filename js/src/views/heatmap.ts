@@ -53,7 +53,8 @@ export function heatmapView(context: Context, variationAt: VariationView): View 
       const variation = answer.cube && variationOf(answer.cube);
       what.textContent = headline(context, answer);
       note.textContent = noteOf(context, answer, variation);
-      shown.grid = variation && gridOf(context, answer, variation, canvas.clientWidth);
+      shown.grid =
+        variation && varies(context) ? gridOf(context, answer, variation, canvas.clientWidth) : null;
       drawAll(context, picture, foot, shown);
     },
   };
@@ -79,6 +80,11 @@ function drawAll(context: Context, picture: SVGSVGElement, foot: HTMLElement, sh
   cells[Math.max(0, at)]?.setAttribute("tabindex", "0");
   if (at >= 0) cells[at]?.focus({ preventScroll: true });
   replaceChildren(foot, ...legend(context, shown.grid.variation));
+}
+
+/** One cell varies from nothing. */
+function varies({ payload: { dictionaries } }: Context): boolean {
+  return dictionaries.gpu.length * Math.max(1, dictionaries.iteration.length) > 1;
 }
 
 function gridOf(
@@ -122,9 +128,12 @@ function noteOf(
   if (left.length) notes.push(`${capital(selectionName(payload, whole))} alone ${NEEDS_KERNEL}.`);
   if (!cube && !pending) notes.push(`This ${NEEDS_KERNEL}.`);
   if (cube && !variation) notes.push("No time in this selection.");
-  if (variation && payload.dictionaries.gpu.length === 1)
-    notes.push(`One ${levelWord(payload, "gpu")} recorded.`);
-  if (variation && payload.dictionaries.iteration.length <= 1) notes.push("One iteration recorded.");
+  const [gpu, single] = [levelWord(payload, "gpu"), payload.dictionaries.gpu.length === 1];
+  const once = payload.dictionaries.iteration.length <= 1;
+  if (variation && single && once)
+    notes.push(`It takes several ${gpu}s or iterations; this has one of each.`);
+  else if (variation && single) notes.push(`One ${gpu} recorded.`);
+  else if (variation && once) notes.push("One iteration recorded.");
   return [...notes, sentence(cube?.coarse ?? null)].filter(Boolean).join(" ");
 }
 

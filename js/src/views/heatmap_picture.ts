@@ -189,8 +189,11 @@ function drawCell(context: Context, frame: Frame, at: Place, cell: Cell | undefi
   return group;
 }
 
-function isChosen({ selection }: Frame, at: Place): boolean {
-  return codeOf(selection, "gpu") === at.gpu && codeOf(selection, "iteration") === at.iteration;
+/** A level of a single value needs no choice. */
+function isChosen({ selection, gpus, iterations }: Frame, at: Place): boolean {
+  const fixed = (level: "gpu" | "iteration", value: number, single: boolean) =>
+    single || codeOf(selection, level) === value;
+  return fixed("gpu", at.gpu, gpus.length === 1) && fixed("iteration", at.iteration, iterations.length === 1);
 }
 
 function isDimmed({ selection }: Frame, at: Place): boolean {

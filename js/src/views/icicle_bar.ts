@@ -13,6 +13,10 @@ export const ROW = 26;
 const HEIGHT = ROW - 1;
 const STRIP = 4;
 const SMALL = 44;
+/** Under this width, names are given more of it. */
+const NARROW = 80;
+/** Before how many there are, where there is no room for the word. */
+const TIMES = "\u00d7\u202f";
 const NEUTRAL = "var(--cj-neutral)";
 
 interface Look {
@@ -144,12 +148,13 @@ function label(context: Context, bar: Bar, style: BarStyle, look: Look, width: n
   const small = bar.width < SMALL;
   const heavy = bar.row <= 1 && bar.kind === "node" && look.fill === NEUTRAL ? 600 : 400;
   const measure = context.measure(small || bar.kind === "pooled" ? 11 : 12, heavy);
-  const room = width - (small ? 4 : 16);
+  const edge = small ? 2 : bar.width < NARROW ? 4 : 8;
+  const room = width - 2 * edge;
   const [full, fitted] = names(context, bar, style, (text) => measure(text), room);
   if (!fitted) return { texts: [], whole: true };
   const y = bar.row * ROW + (look.mixed ? 15 : 17);
   const size = small || bar.kind === "pooled" ? 11 : 12;
-  const place = small ? { x: bar.x + width / 2, "text-anchor": "middle" } : { x: bar.x + 8 };
+  const place = small ? { x: bar.x + width / 2, "text-anchor": "middle" } : { x: bar.x + edge };
   const paint = `fill:${look.ink};font-size:${size}px;font-weight:${heavy}`;
   const texts = [svg("text", { ...place, y, style: paint }, fitted)];
   if (bar.kind === "node" && fitted === full && !small) {
@@ -161,7 +166,14 @@ function label(context: Context, bar: Bar, style: BarStyle, look: Look, width: n
   }
   const named = bar.path[bar.path.length - 1];
   const name = named ? nameOf(context.payload, ...named) : full;
-  return { texts, whole: bar.kind !== "node" || name.includes(fitted) };
+  return { texts, whole: bar.kind !== "node" || holdsWords(name, fitted) };
+}
+
+/** True if a name holds a text as words of its own: "sum" is in "sum (2)", not in "sum_2". */
+function holdsWords(name: string, text: string): boolean {
+  const at = name.indexOf(text);
+  const beside = [name[at - 1], name[at + text.length]];
+  return at >= 0 && beside.every((letter) => letter === undefined || !/[\p{L}\p{N}_]/u.test(letter));
 }
 
 function names(
@@ -174,7 +186,8 @@ function names(
   const { payload } = context;
   if (bar.kind === "pooled") {
     const text = bar.level ? countOf(payload, bar.level, bar.count) : "";
-    return [text, measure(text) <= room ? text : ""];
+    const fitting = [text, `${TIMES}${bar.count}`].find((words) => measure(words) <= room);
+    return [text, fitting ?? ""];
   }
   const last = bar.path[bar.path.length - 1];
   if (!last) {

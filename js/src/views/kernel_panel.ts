@@ -1,5 +1,6 @@
 /** All about the kernel that was clicked in the timeline. */
 import { time } from "../model/format.ts";
+import { capital, plural, shortKernels } from "../model/names.ts";
 import { besideSlice, nameIn, sliceLabel, type Picture } from "../model/timeline.ts";
 import type { KernelDetails } from "../protocol.ts";
 import type { Context } from "./context.ts";
@@ -50,7 +51,7 @@ export function createKernelPanel(context: Context, state: TimelineState, redraw
     state.chosen = slice;
     Object.assign(shown, { details: null, failure: "", picture: slice === null ? null : picture, slice });
     if (picture && slice !== null) {
-      context.announce(words(picture, slice));
+      context.announce(words(context, picture, slice));
       const id = picture.slices.id?.[slice] ?? -1;
       if (id >= 0 && context.source.live()) ask(id);
     }
@@ -87,9 +88,9 @@ function button(text: string, onclick: () => void): HTMLButtonElement {
   return el("button", { onclick }, text);
 }
 
-function words(picture: Picture, slice: number): string {
+function words({ payload }: Context, picture: Picture, slice: number): string {
   const count = picture.slices.count[slice] ?? 1;
-  const name = count > 1 ? `${count} short kernels` : sliceLabel(picture, slice);
+  const name = count > 1 ? shortKernels(payload, count) : sliceLabel(picture, slice);
   return `${name}, ${time(picture.slices.dur[slice] ?? 0)}`;
 }
 
@@ -138,7 +139,7 @@ function fromPicture(
     if (name) rows.push([level.charAt(0).toUpperCase() + level.slice(1), name]);
   }
   const wait = slices.wait[slice] ?? -2;
-  if (count > 1) rows.push(["Kernels", String(count)]);
+  if (count > 1) rows.push([capital(plural(context.payload, "kernel")), String(count)]);
   else if (wait !== -2) rows.push(["Launch", `${time(wait)} before it started`]);
   const family = context.payload.families[slices.family[slice] ?? -1]?.title;
   if (family) rows.push([count > 1 ? "Mostly" : "Family", family]);
@@ -149,9 +150,9 @@ function fromPicture(
     ] as const
   ).flatMap(([word, step]) => {
     const next = besideSlice(picture, slice, step);
-    return next === null ? [] : [button(`${word}: ${words(picture, next)}`, () => choose(next))];
+    return next === null ? [] : [button(`${word}: ${words(context, picture, next)}`, () => choose(next))];
   });
-  const title = count > 1 ? `${count} short kernels` : sliceLabel(picture, slice);
+  const title = count > 1 ? shortKernels(context.payload, count) : sliceLabel(picture, slice);
   return [
     ...heading(title, nameIn(picture, "kernel", slice)),
     list(rows),

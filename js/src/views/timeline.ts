@@ -21,7 +21,7 @@ import { paintScene, type Scene } from "./timeline_paint.ts";
 import { readPalette } from "./timeline_palette.ts";
 
 /** Pixels for the labels of the rows. */
-const LEFT = 104;
+const LEFT = 112;
 
 export interface TimelineState {
   readonly info: TimelineInfo;
@@ -133,7 +133,9 @@ function zoomButtons(state: TimelineState, go: (window: TimeWindow) => void): HT
     { class: "cj-seg", role: "group", "aria-label": "Zoom of the timeline" },
     button("\u2212", "Zoom out", () => scaled(2)),
     button("+", "Zoom in", () => scaled(0.5)),
-    button("Iteration", "Show one iteration", () => go(iterationAround(state))),
+    state.info.iterations.length
+      ? button("Iteration", "Show one iteration", () => go(iterationAround(state)))
+      : null,
     button("Run", "Show the whole run", () => go(state.limits)),
   );
 }

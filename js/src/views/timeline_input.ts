@@ -1,5 +1,6 @@
 /** Pointer, wheel and keys of the timeline. */
 import { time } from "../model/format.ts";
+import { shortKernels } from "../model/names.ts";
 import { besideSlice, nameIn, sliceAt, sliceLabel } from "../model/timeline.ts";
 import { rowAt } from "../model/timeline_rows.ts";
 import { panBy, spanOf, zoomAt, type TimeWindow } from "../model/time_window.ts";
@@ -122,7 +123,7 @@ function showTooltip(context: Context, { scene }: TimelineState, event: PointerE
     rows[0] = ["From first to last", time(slices.dur[slice] ?? 0)];
     rows.push(["Filled", `${slices.fill[slice] ?? 100}\u202f%`], ["Mostly", family]);
     context.tooltip.show(event, {
-      title: `${count} short kernels`,
+      title: shortKernels(context.payload, count),
       rows,
       note: "Zoom in to tell them apart.",
     });

@@ -67,4 +67,19 @@ test("one GPU is one row and says so", () => {
   });
   expect(find("[data-testid=heatmap-note]").textContent).toBe("One GPU recorded.");
   expect(crumb()).toContain("per iteration, 100");
+  const cell = () => find("[data-testid=heatmap] [data-iteration='3']");
+  click(cell());
+  expect(selection()).toEqual([["iteration", 1]]);
+  expect(cell().getAttribute("aria-selected")).toBe("true");
+  expect(all("[data-testid=heatmap] [aria-selected]").length).toBe(1);
+});
+
+test("one GPU in one iteration varies from nothing, and that is said", () => {
+  const { dictionaries } = buildPayload();
+  mount({
+    dictionaries: { ...dictionaries, gpu: [{ label: "GPU 0" }], iteration: [] },
+    instances: { gpus: 1, iterations: 1 },
+  });
+  expect(all("[data-testid=heatmap] [data-gpu]")).toEqual([]);
+  expect(find("[data-testid=heatmap-note]").textContent).toContain("this has one of each");
 });
