@@ -6,9 +6,9 @@ cell, or open an existing trace with ``read_trace`` and explore it with ``Explor
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from chopper_jupyter._lazy import lazily
 from chopper_jupyter._version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -85,21 +85,9 @@ _HOMES = {
     "throughput": "core.analysis.throughput",
     "variation": "core.analysis.variation",
 }
-"""Where each public name lives; it is imported at first use, so that importing is cheap."""
+"""Where each public name lives."""
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+__getattr__, __dir__ = lazily(__name__, _HOMES, listed=("__version__",))
 
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:

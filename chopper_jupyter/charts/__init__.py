@@ -6,8 +6,9 @@ the bokeh figure and ``data`` what is drawn. Bokeh is imported at first use.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from chopper_jupyter._lazy import lazily
 
 if TYPE_CHECKING:
     from chopper_jupyter.charts.chart import Chart
@@ -56,16 +57,4 @@ _HOMES = {
     "vector_time": "op_times",
 }
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, _HOMES)
