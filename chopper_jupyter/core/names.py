@@ -123,7 +123,8 @@ _FAMILIES = (
     (
         "attention",
         _any_of(r"""flash fmha attn attention sdpa scaled_(?:upper_triang_)?(?:masked_)?softmax
-            bwd_(?:dkdv|dq|dk_dv) bwd_kernel_d[kqv] paged_kv unified_attention"""),
+            bwd_(?:dkdv|dq|dk_dv) bwd_kernel_(?:d[kqv]|fuse) bwd_preprocess
+            paged_kv unified_attention"""),
     ),
     (
         "gemm",

@@ -81,6 +81,8 @@ LAYER_NORM = NATIVE + "(anonymous namespace)::vectorized_layer_norm_kernel<float
         ),
         (FLASH, "attention", "flash_fwd"),
         ("attn_fwd.kd", "attention", "attn_fwd"),
+        ("bwd_kernel_fuse.kd", "attention", "bwd_kernel_fuse"),
+        ("bwd_preprocess.kd", "attention", "bwd_preprocess"),
         (
             "void fmha_cutlassF_bf16_aligned_64x128_rf_sm80(PyTorchMemEffAttention::Params)",
             "attention",
