@@ -46,6 +46,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_dir", metavar="RUN", help="run folder, or anything read_trace reads")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: <run>.html")
     parser.add_argument("--compare-to", metavar="RUN", help="another run to compare with")
+    parser.add_argument("--title", help="heading of the report; default: the name of the run")
     parser.add_argument("--markdown", action="store_true", help="print Markdown instead")
     parser.add_argument("--private", action="store_true", help="keep host names and home folders")
     parser.set_defaults(run=_report)
@@ -57,7 +58,7 @@ def _report(options: argparse.Namespace) -> int:
 
     before = read_trace(options.compare_to) if options.compare_to else None
     trace = read_trace(options.run_dir)
-    report = Report(trace, before, private=options.private)
+    report = Report(trace, before, title=options.title, private=options.private)
     if options.markdown:
         sys.stdout.write(report.to_markdown())
         return 0

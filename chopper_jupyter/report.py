@@ -12,6 +12,7 @@ from chopper_jupyter import charts
 from chopper_jupyter._version import __version__
 from chopper_jupyter.charts.chart import Chart, table_html
 from chopper_jupyter.core.analysis.compare import compare
+from chopper_jupyter.core.analysis.findings import findings
 from chopper_jupyter.core.analysis.headline import headline
 from chopper_jupyter.core.analysis.summary import summarize
 from chopper_jupyter.core.errors import MissingDataError, SchemaError
@@ -29,6 +30,10 @@ TOP = 12
 """Ops of the table."""
 
 _HOME = re.compile(r"(/home/|/Users/|/root\b/?|[A-Za-z]:\\Users\\)[^\s/\\\"':]*")
+_NOTHING = (
+    "<p>Nothing stood out: no cause of idle time, no communication, GPU, clock or iteration is "
+    "beyond the threshold from which it would be named.</p>"
+)
 _METHOD = (
     "Times are means per iteration and GPU after warm-up. Kernels are linked to their launch, "
     "operator, layer and phase by the recording's own ids; idle time belongs to the kernel that "
@@ -43,7 +48,10 @@ _STYLE = (
 
 
 class Report:
-    """Headline, code, pictures, tables and data quality of a run in one document.
+    """Headline, findings, pictures, tables, code and data quality of a run in one document.
+
+    It needs no Jupyter kernel, no GPU and no network to be read. What the recording holds no
+    data for is left out: overheads need shapes, and counters for all of their causes.
 
     Parameters
     ----------
@@ -51,6 +59,8 @@ class Report:
         The run.
     compare_to : Trace, optional
         Another run; differences are ``trace`` less this one.
+    title : str, optional
+        Heading of the document, by default the name of the run.
     private : bool, optional
         Keep host names and home folders; by default they are left out.
 
@@ -60,9 +70,15 @@ class Report:
     """
 
     def __init__(
-        self, trace: Trace, compare_to: Trace | None = None, *, private: bool = False
+        self,
+        trace: Trace,
+        compare_to: Trace | None = None,
+        *,
+        title: str | None = None,
+        private: bool = False,
     ) -> None:
         self._trace, self._before, self._private = trace, compare_to, private
+        self._title = title or trace.info.name
 
     def __repr__(self) -> str:
         return f"<Report of {self._trace.info.name!r}>"
@@ -73,7 +89,7 @@ class Report:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the report as one HTML file that needs no network."""
         target = Path(path)
-        title = html.escape(f"{self._trace.info.name}: where the GPU time went")
+        title = html.escape(self._redacted(f"{self._title}: where the GPU time went"))
         page = (
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
             f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
@@ -83,8 +99,9 @@ class Report:
         return target
 
     def to_markdown(self) -> str:
-        """Return headline, longest ops and data quality as Markdown, for issues and chat."""
-        lines = [f"### {self._trace.info.name}", "", "```", *headline(self._trace).lines, "```"]
+        """Return headline, findings, longest ops and data quality as Markdown, for issues."""
+        lines = [f"### {self._title}", "", "```", *headline(self._trace).lines, "```", ""]
+        lines += [f"{i}. {_markdown(line)}" for i, line in enumerate(self._findings(), 1)]
         top = self._top()
         lines += ["", _markdown_table(top)]
         if self._before is not None:
@@ -96,8 +113,9 @@ class Report:
     def _body(self, *, with_bokeh: bool | None) -> str:
         trace = self._trace
         parts = [
-            f"<h1>{html.escape(trace.info.name)}{' (simulated)' * trace.info.simulated}</h1>",
+            f"<h1>{html.escape(self._title)}{' (simulated)' * self._unsaid_simulation()}</h1>",
             headline(trace)._repr_html_(),
+            f"<h2>Findings</h2>{_list(self._findings(), 'ol') or _NOTHING}",
             "<h2>Explore</h2>",
             Explorer(trace)._repr_html_(),
             *self._figures(with_bokeh=with_bokeh),
@@ -109,29 +127,46 @@ class Report:
         ]
         return self._redacted("".join(parts))
 
-    def _figures(self, *, with_bokeh: bool | None) -> Iterator[str]:
-        for chart in self._charts():
-            yield f"<h2>{html.escape(chart.title)}</h2>{chart.to_html(with_bokeh=with_bokeh)}"
-            with_bokeh = None if with_bokeh is None else False
+    def _unsaid_simulation(self) -> bool:
+        return self._trace.info.simulated and "simulated" not in self._title
 
-    def _charts(self) -> Iterator[Chart]:
-        """Draw what the recording holds the data for."""
+    def _findings(self) -> list[str]:
+        """Say what stood out, what costs most first, and what to do about it."""
+        return [
+            f"{row.title} ({row.value}): {row.detail}."
+            for row in findings(self._trace).itertuples()
+        ]
+
+    def _figures(self, *, with_bokeh: bool | None) -> Iterator[str]:
+        for heading, draws in self._sections().items():
+            made = [chart for chart in map(_if_possible, draws) if chart is not None]
+            if made:
+                yield f"<h2>{heading}</h2>"
+            for chart in made:
+                yield chart.to_html(with_bokeh=with_bokeh)
+                with_bokeh = None if with_bokeh is None else False
+
+    def _sections(self) -> dict[str, list[Callable[[], Chart]]]:
+        """Return how each figure is drawn, by the heading it stands below."""
         trace, before = self._trace, self._before
         runs = trace if before is None else {before.info.name: before, trace.info.name: trace}
-        wanted: list[Callable[[], Chart]] = [
-            lambda: charts.end_to_end(runs),
-            lambda: charts.launch_overhead(runs),
-            lambda: charts.idle_causes(runs),
-            lambda: charts.communication(runs),
-            lambda: charts.frequency_power(runs),
-            lambda: charts.cpu_utilization(trace),
-        ]
-        if before is not None:
-            wanted.append(lambda: charts.compare_waterfall(before, trace))
-        for draw in wanted:
-            chart = _if_possible(draw)
-            if chart is not None:
-                yield chart
+        difference = [] if before is None else [lambda: charts.compare_waterfall(before, trace)]
+        return {
+            "Where an iteration goes": [lambda: charts.end_to_end(runs), *difference],
+            "From theoretical to actual time": [
+                lambda: charts.overhead_breakdown(runs),
+                lambda: charts.roofline(runs),
+            ],
+            "Communication": [
+                lambda: charts.communication(runs),
+                lambda: charts.collectives(runs),
+            ],
+            "Idle time": [lambda: charts.idle_causes(runs), lambda: charts.launch_overhead(runs)],
+            "Clocks, power and processors": [
+                lambda: charts.frequency_power(runs),
+                lambda: charts.cpu_utilization(trace),
+            ],
+        }
 
     def _top(self) -> pd.DataFrame:
         return summarize(self._trace, ["phase", "op"]).head(TOP)
@@ -180,15 +215,20 @@ def _if_possible(draw: Callable[[], Chart]) -> Chart | None:
         return None
 
 
-def _list(lines: list[str]) -> str:
-    return "<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in lines) + "</ul>"
+def _list(lines: list[str], tag: str = "ul") -> str:
+    items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+    return f"<{tag}>{items}</{tag}>" if lines else ""
+
+
+def _markdown(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
 def _markdown_table(table: pd.DataFrame) -> str:
     def cell(value: Any) -> str:
         text = f"{value:.3g}" if isinstance(value, float) else str(value)
         text = "" if text in ("nan", "<NA>", "None") else text
-        return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+        return _markdown(text)
 
     rows = [list(table.columns), ["---"] * len(table.columns), *table.itertuples(index=False)]
     return "\n".join("| " + " | ".join(cell(v) for v in row) + " |" for row in rows)

@@ -1,33 +1,26 @@
-"""Two runs with samples of sensors, and every figure of them."""
+"""Two runs with counters, sensors and two ranks, and every figure of them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
-from builders import llama_trace
-from sampled_traces import sample, with_samples
+from simulated_runs import simulated_trace
 
 from chopper_jupyter import charts
 from chopper_jupyter.core.trace import altered
 
 
+@lru_cache(maxsize=1)
+def simulated():
+    return {f"v{n}": simulated_trace(version=n) for n in (1, 2)}
+
+
 def runs():
-    traces = [llama_trace(gpus=2, iterations=3, layers=3, seed=seed) for seed in (0, 1)]
-    last = 3 * 10**8
-    rows = [
-        sample(metric, t, value + t % 7, gpu=gpu)
-        for gpu in (0, 1)
-        for t in range(0, last, last // 50)
-        for metric, value in (("gpu_clock_mhz", 1900), ("power_w", 600))
-    ]
-    rows += [
-        sample("cpu_utilization_ratio", t, (core + 1) / 4, core=core)
-        for core in range(4)
-        for t in range(0, last, last // 20)
-    ]
+    """Return two runs that do not say that they are simulated."""
     return {
-        name: altered(with_samples(trace, rows), info=replace(trace.info, name=name))
-        for name, trace in zip(("v1", "v2"), traces, strict=True)
+        name: altered(trace, info=replace(trace.info, name=name, simulated=False))
+        for name, trace in simulated().items()
     }
 
 
@@ -35,8 +28,16 @@ def every(runs) -> list[charts.Chart]:
     one, two = runs.values()
     return [
         charts.end_to_end(runs), charts.gemm_time(runs), charts.vector_time(runs),
-        charts.communication(runs), charts.idle_causes(runs), charts.overlap_by_layer(runs),
-        charts.overlap_by_gpu(one), charts.overlap_by_config(runs), charts.cpu_utilization(one),
-        charts.frequency_power(runs), charts.compare_waterfall(one, two),
+        charts.communication(runs), charts.launch_overhead(runs), charts.idle_causes(runs),
+        charts.overlap_by_layer(runs), charts.overlap_by_gpu(one),
+        charts.overlap_by_config(runs), charts.cpu_utilization(one),
+        charts.frequency_power(runs), charts.overhead_breakdown(runs),
+        charts.overhead_breakdown(runs, method="chopper"), charts.roofline(runs),
+        charts.collectives(runs), charts.compare_waterfall(one, two),
         charts.timeline_excerpt(one),
     ]  # fmt: skip
+
+
+def count() -> int:
+    """Return how many different figures there are, by the names of the module."""
+    return len({*charts.__all__} - {"Chart", "use_theme"})

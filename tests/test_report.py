@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from builders import Rank, llama_trace, trace_of
+from simulated_runs import simulated_trace
 
-from chopper_jupyter import Report
+from chopper_jupyter import Report, findings
 from chopper_jupyter.cli import main
 from chopper_jupyter.core.trace import altered
 
@@ -52,6 +54,29 @@ def test_hosts_and_homes_are_left_out_unless_asked(trace):
     assert "/home/ann" in Report(trace, private=True)._repr_html_()
 
 
+def test_findings_are_ranked_and_say_what_to_do(trace):
+    found = findings(trace)
+    assert len(found)
+    page, text = Report(trace)._repr_html_(), Report(trace).to_markdown()
+    listed = page.split("<h2>Findings</h2><ol>")[1].split("</ol>")[0]
+    assert listed.count("<li>") == len(found)
+    assert found["title"][0] in html.unescape(listed.split("</li>")[0])
+    assert f"1. {found['title'][0]} ({found['value'][0]}): {found['detail'][0]}." in text
+    quiet = Report(trace_of([{"op": "mm", "iteration": 0}]))._repr_html_()
+    assert "Nothing stood out" in quiet
+
+
+def test_sections_are_those_that_the_recording_holds_data_for():
+    page = Report(simulated_trace(), title="A <b>title</b>")._repr_html_()
+    assert "<h1>A &lt;b&gt;title&lt;/b&gt; (simulated)</h1>" in page
+    for heading in ("From theoretical to actual time", "Communication", "Clocks, power and"):
+        assert f"<h2>{heading}" in page
+    assert "Roofline (simulated)" in page
+    bare = Report(trace_of([{"op": "mm", "iteration": 0}]))._repr_html_()
+    assert "<h2>From theoretical" not in bare
+    assert "<h2>Clocks" not in bare
+
+
 def test_markdown(trace):
     text = Report(trace, trace).to_markdown()
     assert text.startswith("### first")
@@ -71,7 +96,8 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     with rank.step(0), rank.op("aten::mm"):
         rank.launch("gemm", dur=50)
     path = rank.write(tmp_path / "trace.json")
-    assert main(["report", str(path), "-o", "out.html"]) == 0
+    assert main(["report", str(path), "-o", "out.html", "--title", "My run"]) == 0
+    assert "<h1>My run</h1>" in (tmp_path / "out.html").read_text(encoding="utf-8")
     assert (tmp_path / "out.html").stat().st_size > 10_000
     assert main(["report", str(path), "--markdown"]) == 0
     assert "### trace" in capsys.readouterr().out

@@ -10,14 +10,21 @@ from bokeh.plotting import figure
 from chopper_jupyter.charts.colours import theme
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
-WIDTH, HEIGHT = 760, 320
+WIDTH, HEIGHT, WIDEST = 760, 300, 1000
+ROW, AROUND = 17, 96
+"""Height of a row of a figure of rows, and of what is around the rows, in pixels."""
+
+NARROW = 470
+"""Pixels that a legend can count on: it wraps there rather than being cut."""
+
+TICKS = 5
 
 
 def plain_figure(title: str, *, x: str = "", y: str = "", **settings: Any) -> figure:
-    """Return an empty figure.
+    """Return an empty figure as wide as there is room, up to ``WIDEST`` pixels.
 
     Parameters
     ----------
@@ -26,19 +33,13 @@ def plain_figure(title: str, *, x: str = "", y: str = "", **settings: Any) -> fi
     x, y : str
         Labels of the axes, with units.
     **settings
-        Further settings of ``bokeh.plotting.figure``; ``factors`` makes a categorical x axis,
-        ``y_factors`` a categorical y axis.
+        Further settings of ``bokeh.plotting.figure``.
     """
     now = theme()
-    factors, y_factors = settings.pop("factors", None), settings.pop("y_factors", None)
-    if factors is not None:
-        settings["x_range"] = FactorRange(factors=list(factors), range_padding=0.02)
-    if y_factors is not None:
-        settings["y_range"] = FactorRange(factors=list(y_factors)[::-1])
     made = figure(
         **{
-            "title": title, "x_axis_label": x, "y_axis_label": y, "height": HEIGHT,
-            "width": WIDTH, "sizing_mode": "scale_width", "max_width": 1000,
+            "title": text(title, 96), "x_axis_label": x, "y_axis_label": y, "height": HEIGHT,
+            "width": WIDTH, "sizing_mode": "stretch_width", "max_width": WIDEST, "min_width": 320,
             "tools": "pan,wheel_zoom,box_zoom,reset,save", "toolbar_location": "right",
             "background_fill_color": now.page, "border_fill_color": now.page,
             "outline_line_color": None, **settings,
@@ -46,7 +47,42 @@ def plain_figure(title: str, *, x: str = "", y: str = "", **settings: Any) -> fi
     )  # fmt: skip
     made.toolbar.logo = None
     made.toolbar.autohide = True
+    made.toolbar.active_scroll = None  # a page that scrolls must not zoom
     _dress(made)
+    return made
+
+
+def figure_of_rows(
+    title: str, factors: Sequence[str | tuple[str, ...]], *, label: str, height: int = 0
+) -> figure:
+    """Return an empty figure with a horizontal bar to be drawn for each factor, the first on top.
+
+    Rows rather than columns: names of ops and runs are long, and stay readable beside each other.
+
+    Parameters
+    ----------
+    title : str
+        What it shows.
+    factors : sequence
+        Name of each row, or (group, name).
+    label : str
+        Label of the x axis, with its unit.
+    height : int, optional
+        Pixels of a row.
+    """
+    groups = len({f[0] for f in factors if isinstance(f, tuple)})
+    rows = len(factors) + 0.6 * groups
+    made = plain_figure(
+        title, x=label, height=round(AROUND + rows * (height or ROW)),
+        y_range=FactorRange(
+            factors=list(factors)[::-1], group_padding=0.6, factor_padding=0.0, range_padding=0.02
+        ),
+    )  # fmt: skip
+    made.ygrid.grid_line_color = None
+    made.xgrid.grid_line_color = theme().line
+    made.yaxis.major_tick_line_color = None
+    made.yaxis.group_label_orientation = "horizontal"
+    made.yaxis.separator_line_color = None
     return made
 
 
@@ -60,55 +96,68 @@ def _dress(made: figure) -> None:
         axis.axis_line_color = axis.major_tick_line_color = now.line
         axis.minor_tick_line_color = None
         axis.major_label_text_font_size = axis.axis_label_text_font_size = "11px"
-    for name in ("group_text_color", "subgroup_text_color"):
-        for axis in made.xaxis:
-            if hasattr(axis, name):
-                setattr(axis, name, now.ink)
-                setattr(axis, name.replace("color", "font"), FONT)
-                setattr(axis, name.replace("color", "font_size"), "11px")
+        if hasattr(axis, "group_text_color"):
+            axis.group_text_color, axis.group_text_font = now.ink, FONT
+            axis.group_text_font_size, axis.group_text_font_style = "11px", "normal"
+        if hasattr(axis.ticker, "desired_num_ticks"):
+            axis.ticker.desired_num_ticks = TICKS
     for grid in made.grid:
         grid.grid_line_color = now.line
     made.xgrid.grid_line_color = None
 
 
-def tilt(made: figure, factors: Sequence[Any]) -> None:
-    """Turn the labels of a categorical axis if they would not fit beside each other."""
-    names = [f[-1] if isinstance(f, tuple) else f for f in factors]
-    groups = list(dict.fromkeys(f[0] for f in factors if isinstance(f, tuple)))
-    if _too_long(names):
-        made.xaxis.major_label_orientation = 0.9
-    if _too_long(groups):
-        made.xaxis.group_label_orientation = 0.9
-
-
-def _too_long(names: Sequence[str]) -> bool:
-    room = (WIDTH - 80) / max(1, len(names))
-    return max((len(str(name)) for name in names), default=0) * 6.5 > room
-
-
-def clipped(name: str, longest: int = 26) -> str:
-    """Shorten a name for a label, in its middle.
+def text(name: object, longest: int = 28) -> str:
+    """Return a name as a label shows it: not too long, and never taken for a formula.
 
     Examples
     --------
-    >>> clipped("aten::scaled_dot_product_attention")
+    >>> text("aten::scaled_dot_product_attention")
     'aten::scaled…uct_attention'
+    >>> text("$$x$$") == "$$x$$", text("mm")
+    (False, 'mm')
     """
     half = longest // 2
-    return name if len(name) <= longest else f"{name[: half - 1]}…{name[-half:]}"
+    plain = str(name)
+    for sign in ("$$", "\\[", "\\]", "\\(", "\\)"):
+        plain = plain.replace(sign, f"{sign[0]}\u200b{sign[1]}")
+    return plain if len(plain) <= longest else f"{plain[: half - 2]}…{plain[-half + 1 :]}"
 
 
 def legend_below(made: figure) -> None:
-    """Put the legend under the figure, in one row."""
+    """Put the legend under the figure, in as many columns as fit a narrow page."""
     now = theme()
     if not made.legend:
         return
     legend = made.legend[0]
     made.add_layout(legend, "below")
-    legend.orientation, legend.border_line_color = "horizontal", None
+    legend.location, legend.border_line_color = "left", None
+    legend.orientation = "horizontal"
+    legend.ncols = _columns([item.label.value for item in legend.items])
     legend.background_fill_alpha, legend.click_policy = 0, "hide"
     legend.label_text_color, legend.label_text_font = now.faint, FONT
     legend.label_text_font_size, legend.spacing, legend.padding = "11px", 10, 0
+    made.height += 18 * (-(-len(legend.items) // legend.ncols) - 1)
+
+
+def one_legend(drawn: Sequence[figure]) -> None:
+    """Keep the legend of the last of several figures of the same runs, unless it is one run."""
+    for made in drawn:
+        for legend in made.legend:
+            legend.visible = False
+    last = drawn[-1]
+    if last.legend and len(last.legend[0].items) > 1:
+        last.legend[0].visible = True
+        legend_below(last)
+        last.height += 26
+
+
+def _columns(labels: Iterable[object]) -> int:
+    sizes = [38 + 6.2 * len(str(label)) for label in labels]
+    for count in range(len(sizes), 1, -1):
+        widths = [max(sizes[i::count]) for i in range(count)]
+        if sum(widths) <= NARROW:
+            return count
+    return 1
 
 
 def hover(made: figure, pairs: Sequence[tuple[str, str]], renderers: Any = None) -> None:

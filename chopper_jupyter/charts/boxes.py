@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from bokeh.models import ColumnDataSource
 
-from chopper_jupyter.charts.axes import hover, legend_below, plain_figure, tilt
+from chopper_jupyter.charts.axes import figure_of_rows, hover, legend_below, text
 from chopper_jupyter.charts.colours import theme
 from chopper_jupyter.core.analysis.variation import FENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bokeh.plotting import figure
 
@@ -54,33 +55,53 @@ def box_table(samples: pd.DataFrame, keys: Sequence[str], value: str) -> pd.Data
 
 
 def boxes(
-    table: pd.DataFrame, factors: Sequence[tuple[str, str]], *, title: str, label: str, unit: str
+    table: pd.DataFrame,
+    factors: Sequence[str | tuple[str, str]],
+    colours: Mapping[str, str],
+    variants: Mapping[str, str],
+    *,
+    title: str,
+    label: str,
+    unit: str,
 ) -> figure:
-    """Draw one box per row; the second part of a factor (the run) decides the colour."""
+    """Draw one horizontal box per row of a table whose column ``run`` decides the colour.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        See ``box_table``.
+    factors : sequence
+        Place of each row.
+    colours, variants : mapping of str to str
+        Colour of each run, and what it stands for.
+    title, label, unit : str
+        Title of the figure, label of the x axis, unit of the values.
+    """
     now = theme()
-    made = plain_figure(title, y=label, factors=factors)
-    runs = list(dict.fromkeys(run for _, run in factors))
-    for place, run in enumerate(runs):
-        mine = [i for i, factor in enumerate(factors) if factor[1] == run]
-        colour = now.series[place % len(now.series)]
+    made = figure_of_rows(title, factors, label=label)
+    kinds = list(dict.fromkeys(variants[run] for run in table["run"]))
+    for kind in kinds:
+        mine = [i for i, run in enumerate(table["run"]) if variants[run] == kind]
+        colour = colours[table["run"].iloc[mine[0]]]
+        legend = {"legend_label": text(kind, 60)}
         columns = ("low", "q1", "median", "q3", "high", "samples")
         part = {name: table[name].iloc[mine].tolist() for name in columns}
         source = ColumnDataSource({"factor": [factors[i] for i in mine], **part})
-        made.segment("factor", "low", "factor", "high", source=source, color=colour)
-        box = made.vbar(
-            "factor", 0.7, top="q3", bottom="q1", source=source, fill_color=colour,
-            fill_alpha=0.45, line_color=colour, **({"legend_label": run} if len(runs) > 1 else {}),
+        made.segment("low", "factor", "high", "factor", source=source, color=colour)
+        box = made.hbar(
+            "factor", 0.7, right="q3", left="q1", source=source, fill_color=colour,
+            fill_alpha=0.45, line_color=colour, **(legend if len(kinds) > 1 else {}),
         )  # fmt: skip
         made.scatter(
-            "factor", "median", marker="dash", size=16, source=source, color=now.ink, line_width=2
-        )
-        points = [(factors[i], v) for i in mine for v in table["outliers"].iloc[i]]
+            "median", "factor", marker="dash", angle=math.pi / 2, size=11, source=source,
+            color=now.ink, line_width=2,
+        )  # fmt: skip
+        points = [(v, factors[i]) for i in mine for v in table["outliers"].iloc[i]]
         if points:
-            made.scatter(*zip(*points, strict=True), size=4, color=colour, alpha=0.6)
+            made.scatter(*map(list, zip(*points, strict=True)), size=4, color=colour, alpha=0.6)
         hover(made, [("", "@factor"), ("median", f"@median{{0.000}} {unit}"),
                      ("quartiles", f"@q1{{0.000}} to @q3{{0.000}} {unit}"),
                      ("samples", "@samples")], [box])  # fmt: skip
-    made.y_range.start = 0
-    tilt(made, factors)
+    made.x_range.start = 0
     legend_below(made)
     return made

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from chopper_jupyter.charts.axes import clipped
 from chopper_jupyter.charts.chart import Chart
 from chopper_jupyter.charts.colours import theme
-from chopper_jupyter.charts.op_times import MOST
 from chopper_jupyter.charts.runs import (
     OTHER,
     Runs,
     factors,
+    longest_ops,
+    most_ops,
     op_labels,
     per_run,
     provenance,
@@ -25,6 +25,7 @@ from chopper_jupyter.core.analysis.idle_causes import CAUSES
 from chopper_jupyter.core.analysis.idle_causes import idle_causes as causes_of
 from chopper_jupyter.core.analysis.included import included
 from chopper_jupyter.core.analysis.launch_overhead import launch_overhead as overhead_of
+from chopper_jupyter.core.errors import MissingDataError
 from chopper_jupyter.core.schema import PHASES
 
 if TYPE_CHECKING:
@@ -62,15 +63,17 @@ def launch_overhead(runs: Runs) -> Chart:
         One run, or several by name.
     """
     data = launch_overhead_data(runs)
-    kept = list(dict.fromkeys(data["op"]))[:MOST]
-    shown = data[data["op"].isin(kept)].sort_values(
-        "op", key=lambda c: c.map({op: i for i, op in enumerate(kept)}), kind="stable"
-    )
+    whole = (data["prep_us"] + data["call_us"]) * data["kernels"].astype(float)
+    some = data[whole.groupby(data["op"]).transform("sum") > 0]
+    if some.empty:
+        msg = "launch overhead: nothing to show, no compute kernel waited"
+        raise MissingDataError(msg)
+    shown = longest_ops(some, whole.loc[some.index], most_ops(runs))
     now = theme()
     title = titled(runs, "Launch overhead")
     drawn = stacked_bars(
         shown,
-        factors(map(clipped, shown["op"]), shown["run"], run_first=False),
+        factors(shown["op"], shown["run"], run_first=False),
         {
             "prep_us": ("preparation: not launched yet", now.parts["prep"]),
             "call_us": ("call: launched, not started", now.parts["call"]),

@@ -7,10 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from chopper_jupyter.charts.axes import clipped
 from chopper_jupyter.charts.boxes import box_table, boxes
 from chopper_jupyter.charts.chart import Chart
-from chopper_jupyter.charts.runs import Runs, op_labels, per_run, provenance, titled, words
+from chopper_jupyter.charts.runs import (
+    Runs,
+    colour_of,
+    factors,
+    longest_ops,
+    most_ops,
+    op_labels,
+    per_run,
+    provenance,
+    titled,
+    variant_of,
+    words,
+)
 from chopper_jupyter.core.analysis.summary import summarize
 from chopper_jupyter.core.errors import MissingDataError
 
@@ -18,9 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chopper_jupyter.core.trace import Trace
-
-MOST = 12
-"""Groups that one figure shows: those that take longest."""
 
 MATRIX = ("gemm", "attention")
 VECTOR = ("norm", "elementwise", "optimizer")
@@ -107,19 +115,22 @@ def communication(runs: Runs) -> Chart:
 
 
 def _drawn(runs: Runs, samples: pd.DataFrame, title: str) -> Chart:
-    total = samples.groupby("op", sort=False)["time_ms"].sum().sort_values(ascending=False)
-    kept = list(total.index[:MOST])
-    shown = samples[samples["op"].isin(kept)]
-    table = box_table(shown, ["op", "run"], "time_ms")
-    place = {op: i for i, op in enumerate(kept)}
-    table = table.sort_values("op", key=lambda c: c.map(place), kind="stable", ignore_index=True)
-    if table.empty:
+    if samples.empty:
         msg = f"{title}: nothing to show, no such kernel was recorded"
         raise MissingDataError(msg)
-    names = [clipped(op) for op in table["op"].astype(str)]
-    factors = list(zip(names, table["run"].astype(str), strict=True))
-    drawn = boxes(table, factors, title=titled(runs, title), label="ms per iteration", unit="ms")
-    text = "Kernel time; one sample per GPU and iteration; boxes are quartiles"
-    if len(total) > MOST:
-        text += f"; the {MOST} longest of {len(total)}"
-    return Chart(drawn, table.drop(columns="outliers"), titled(runs, title), provenance(runs, text))
+    ops = samples["op"].nunique()
+    shown = longest_ops(samples, samples["time_ms"], most_ops(runs))
+    table = box_table(shown, ["op", "run"], "time_ms")
+    drawn = boxes(
+        table,
+        factors(table["op"], table["run"], run_first=False),
+        colour_of(runs),
+        variant_of(runs),
+        title=titled(runs, title),
+        label="ms per iteration",
+        unit="ms",
+    )
+    said = "Kernel time; one sample per GPU and iteration; boxes are quartiles"
+    left = ops - shown["op"].nunique()
+    said += f"; the {ops - left} longest of {ops}" if left else ""
+    return Chart(drawn, table.drop(columns="outliers"), titled(runs, title), provenance(runs, said))

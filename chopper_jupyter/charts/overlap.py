@@ -6,24 +6,37 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from bokeh.layouts import row
-from bokeh.models import ColumnDataSource, Range1d
+from bokeh.layouts import column as below
+from bokeh.models import ColumnDataSource, FixedTicker, NumeralTickFormatter, Range1d
+from bokeh.plotting import figure
 
-from chopper_jupyter.charts.axes import hover, legend_below, plain_figure
+from chopper_jupyter.charts.axes import hover, one_legend, plain_figure, text
 from chopper_jupyter.charts.chart import Chart
 from chopper_jupyter.charts.colours import theme
-from chopper_jupyter.charts.runs import Runs, named, per_run, provenance, titled
+from chopper_jupyter.charts.runs import (
+    DASHES,
+    Runs,
+    colour_of,
+    dash_of,
+    named,
+    per_run,
+    provenance,
+    titled,
+)
+from chopper_jupyter.core.analysis.levels import natural
 from chopper_jupyter.core.analysis.overlap import overlap
+from chopper_jupyter.core.analysis.quantities import number
 from chopper_jupyter.core.errors import MissingDataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bokeh.plotting import figure
-
     from chopper_jupyter.core.trace import Trace
 
 INSTANCE = ["gpu", "iteration", "layer"]
+
+STEPS = 200
+"""Steps of a distribution: more would not be seen."""
 
 
 def overlap_instances(runs: Runs, op: str | None = None, phase: str = "forward") -> pd.DataFrame:
@@ -34,7 +47,8 @@ def overlap_instances(runs: Runs, op: str | None = None, phase: str = "forward")
     runs : Trace or mapping of str to Trace
         One run, or several by name.
     op : str, optional
-        The op; by default the one that has compute kernels in most layers and takes longest.
+        The op; by default, of those in most layers, the one that runs longest beside
+        communication.
     phase : str
         The phase.
 
@@ -76,9 +90,11 @@ def _default_op(trace: Trace, phase: str) -> str:
         msg = "no op lies in a layer: this recording has no module information"
         raise MissingDataError(msg)
     found = rows.groupby("op", observed=True).agg(
-        layers=("layer", "nunique"), time=("compute_ns", "sum")
+        layers=("layer", "nunique"),
+        beside=("overlapped_compute_ns", "sum"),
+        time=("compute_ns", "sum"),
     )
-    return str(found.sort_values(["layers", "time"]).index[-1])
+    return str(found.sort_values(["layers", "beside", "time"]).index[-1])
 
 
 def overlap_by_layer(runs: Runs, op: str | None = None, phase: str = "forward") -> Chart:
@@ -95,45 +111,69 @@ def overlap_by_layer(runs: Runs, op: str | None = None, phase: str = "forward") 
     """
     data = overlap_instances(runs, op, phase)
     title = titled(runs, f"Overlap along the layers: {data.attrs['op']}")
-    layers = list(dict.fromkeys(data["layer"]))
-    tables, notes = [], []
-    drawn: list[figure] = []
+    layers = sorted(set(data["layer"]), key=natural)
+    tables, drawn = [], list[figure]()
+    colour, dash = colour_of(runs), dash_of(runs)
     for column, label in (("overlap_ratio", "overlap ratio"), ("normalised", "elapsed / median")):
-        made = plain_figure(title if not drawn else "", x="layer", y=label, width=420)
-        for place, (run, part) in enumerate(data.groupby("run", sort=False)):
+        last = bool(drawn)
+        made = plain_figure("" if last else title, x="layer" if last else "", y=label, height=210)
+        for run, part in data.groupby("run", sort=False):
             table = _along(part, layers, column)
-            _band(made, table, theme().series[place % len(theme().series)], str(run))
+            _band(made, table, colour[str(run)], dash[str(run)], str(run))
             tables.append(table.assign(run=run, what=column))
         if column == "overlap_ratio":
-            made.y_range = Range1d(-0.02, 1.02)
-        legend_below(made)
+            made.y_range = Range1d(-0.03, 1.03)
+        _name_layers(made, layers)
         drawn.append(made)
+    one_legend(drawn)
+    said = f"Lines are medians, bands quartiles, thin lines the range; {_correlations(data)}"
+    return Chart(
+        below(*drawn, sizing_mode="stretch_width"),
+        pd.concat(tables, ignore_index=True),
+        title,
+        provenance(runs, said),
+    )
+
+
+def _correlations(data: pd.DataFrame) -> str:
+    """Say how overlap and elapsed time of the instances of each run go together."""
+    notes = []
     for run, part in data.groupby("run", sort=False):
         spread = part["overlap_ratio"].std() * part["normalised"].std()
         r = np.corrcoef(part["overlap_ratio"], part["normalised"])[0, 1] if spread > 0 else np.nan
-        notes.append(f"{run}: r = {r:.2f}" if np.isfinite(r) else f"{run}: no correlation defined")
-    text = f"Overlap with communication and elapsed time; Pearson {'; '.join(notes)}"
-    figure_ = row(*drawn, sizing_mode="scale_width")
-    return Chart(figure_, pd.concat(tables, ignore_index=True), title, provenance(runs, text))
+        notes.append(f"{run} {r:.2f}" if np.isfinite(r) else f"{run} not defined")
+    return f"Pearson r of overlap ratio and elapsed time: {', '.join(notes)}"
+
+
+def _name_layers(made: figure, layers: Sequence[str]) -> None:
+    """Write the number of a layer where its name has one, at about ten places."""
+    step = max(1, round(len(layers) / 10))
+    shown = range(0, len(layers), step)
+    made.xaxis.ticker = FixedTicker(ticks=list(shown))
+    made.xaxis.major_label_overrides = {
+        i: next((p for p in reversed(layers[i].split(".")) if p.isdigit()), text(layers[i], 14))
+        for i in shown
+    }
 
 
 def _along(part: pd.DataFrame, layers: Sequence[str], column: str) -> pd.DataFrame:
     rows = [
-        (layer, *np.quantile(part.loc[part["layer"] == layer, column], (0, 0.25, 0.5, 0.75, 1)))
-        for layer in layers
+        (layer, i, *np.quantile(part.loc[part["layer"] == layer, column], (0, 0.25, 0.5, 0.75, 1)))
+        for i, layer in enumerate(layers)
         if (part["layer"] == layer).any()
     ]
-    found = pd.DataFrame(rows, columns=["layer", "low", "q1", "median", "q3", "high"])
-    return found.assign(place=range(len(found)))
+    return pd.DataFrame(rows, columns=["layer", "place", "low", "q1", "median", "q3", "high"])
 
 
-def _band(made: figure, table: pd.DataFrame, colour: str, run: str) -> None:
-    source = ColumnDataSource(table.to_dict("list"))
-    made.varea("place", "q1", "q3", source=source, fill_color=colour, fill_alpha=0.25)
+def _band(made: figure, table: pd.DataFrame, colour: str, dash: str, run: str) -> None:
+    source = ColumnDataSource(table.round(4).to_dict("list"))
+    made.varea("place", "q1", "q3", source=source, fill_color=colour, fill_alpha=0.2)
     for edge in ("low", "high"):
         made.line("place", edge, source=source, color=colour, line_alpha=0.35)
-    line = made.line("place", "median", source=source, color=colour, line_width=2, legend_label=run)
-    hover(made, [("layer", "@layer"), ("median", "@median{0.000}")], [line])
+    line = made.line("place", "median", source=source, color=colour, line_width=2, line_dash=dash,
+                     legend_label=text(run, 60))  # fmt: skip
+    hover(made, [("layer", "@layer"), ("median", "@median{0.000}"),
+                 ("quartiles", "@q1{0.000} to @q3{0.000}")], [line])  # fmt: skip
 
 
 def overlap_by_gpu(trace: Trace, op: str | None = None, phase: str = "forward") -> Chart:
@@ -167,21 +207,36 @@ def overlap_by_config(runs: Runs, op: str | None = None, phase: str = "forward")
 
 
 def _distributions(runs: Runs, data: pd.DataFrame, title: str) -> Chart:
+    """Draw cumulative distributions of whoever ``who`` names; of many samples ``STEPS`` steps."""
     title = titled(runs, title)
+    series = theme().series
+    colour, dash = colour_of(runs), dash_of(runs)
     drawn: list[figure] = []
     for column, label in (("overlap_ratio", "overlap ratio"), ("elapsed_ms", "elapsed in ms")):
-        made = plain_figure(title if not drawn else "", x=label, y="share of instances", width=420)
+        made = plain_figure(title if not drawn else "", x=label, y="share of instances", height=230)
         for place, (who, part) in enumerate(data.groupby("who", sort=False)):
             values = np.sort(part[column].to_numpy(np.float64))
             share = np.arange(1, len(values) + 1) / len(values)
-            colour = theme().series[place % len(theme().series)]
-            made.step(
-                values, share, mode="after", color=colour, legend_label=str(who), line_width=1.5
-            )
+            kept = np.unique(np.linspace(0, len(values) - 1, STEPS).astype(int))
+            source = ColumnDataSource({"x": values[kept].round(4), "y": share[kept].round(4)})
+            line = made.step(
+                "x", "y", source=source, mode="after", line_width=1.5,
+                color=colour.get(str(who), series[place % len(series)]),
+                line_dash=dash.get(str(who), DASHES[place // len(series) % len(DASHES)]),
+                legend_label=text(who, 60),
+            )  # fmt: skip
+            hover(made, [(text(who, 60), ""), (label, "@x{0.000}"), ("share", "@y{0 %}")], [line])
+        made.y_range = Range1d(-0.03, 1.03)
+        made.yaxis.formatter = NumeralTickFormatter(format="0 %")
         if column == "overlap_ratio":
             made.x_range = Range1d(-0.02, 1.02)
-        legend_below(made)
         drawn.append(made)
-    caption = provenance(runs, "Cumulative distribution over iterations and layers")
-    figure_ = row(*drawn, sizing_mode="scale_width")
-    return Chart(figure_, data.drop(columns="who"), title, caption)
+    one_legend(drawn)
+    median = data.groupby("who", sort=False)[["overlap_ratio", "elapsed_ms"]].median()
+    said = "; ".join(
+        f"{who} {number(r.overlap_ratio)}, {number(r.elapsed_ms)} ms"
+        for who, r in median.iterrows()
+    )
+    caption = f"Cumulative distribution over iterations and layers; medians: {said}"
+    layout = below(*drawn, sizing_mode="stretch_width")
+    return Chart(layout, data.drop(columns="who"), title, provenance(runs, caption))

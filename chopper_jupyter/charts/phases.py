@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from bokeh.layouts import column
+from bokeh.models import ColumnDataSource, NumeralTickFormatter
 
+from chopper_jupyter.charts.axes import figure_of_rows, hover
 from chopper_jupyter.charts.chart import Chart
 from chopper_jupyter.charts.colours import theme
 from chopper_jupyter.charts.runs import (
     OTHER,
     Runs,
+    apart,
+    colour_of,
     factors,
     named,
     per_run,
@@ -27,10 +32,18 @@ from chopper_jupyter.core.errors import MissingDataError
 from chopper_jupyter.core.schema import PHASES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bokeh.models import LayoutDOM
+    from bokeh.plotting import figure
+
     from chopper_jupyter.core.trace import Trace
 
 TITLE = "Iteration time by phase"
 VECTOR = ("norm", "elementwise", "optimizer")
+SEEN = 0.002
+"""Share of the iteration below which a phase has no bar."""
+
 PARTS = ("gemm", "attention", "vector", "communication", "copy", "idle")
 
 
@@ -86,24 +99,50 @@ def end_to_end(runs: Runs) -> Chart:
               "communication": "exposed communication", "copy": "copies",
               "idle": "launch overhead and waiting"}  # fmt: skip
     colours = {**now.families, "idle": now.parts["idle"]}
-    drawn = stacked_bars(
-        data,
-        factors(data["phase"], data["run"], run_first=True),
+    whole = data[list(PARTS)].sum(axis=1)
+    seen = data[whole > SEEN * whole.groupby(data["run"]).transform("sum")]
+    made: LayoutDOM = stacked_bars(
+        seen,
+        factors(seen["phase"], seen["run"], run_first=True),
         {name: (titles[name], colours[name]) for name in PARTS},
         title=titled(runs, TITLE),
         unit="ms",
         label="ms per iteration and GPU",
     )
     caption = provenance(runs, "Wall time by phase and kind of work, mean per iteration and GPU")
-    return Chart(drawn, data, titled(runs, TITLE), f"{caption}{_rates(runs)}")
+    rates = _rates(runs)
+    if rates:
+        data["tokens_per_second"] = data["run"].map(rates)
+        each = ", ".join(f"{name} {number(rate)}" for name, rate in rates.items())
+        caption += f" Tokens per second: {each}."
+    if len(rates) > 1:
+        made = column(made, _rate_bars(runs, rates), sizing_mode="stretch_width")
+    return Chart(made, data, titled(runs, TITLE), caption)
 
 
-def _rates(runs: Runs) -> str:
-    found = []
-    for name, trace in named(runs).items():
-        try:
-            rate = float(throughput(trace)["tokens_per_second"].iloc[0])
-        except MissingDataError:
-            continue
-        found.append(f"{name} {number(rate)} tokens/s")
-    return f" Throughput: {', '.join(found)}." if found else ""
+def _rates(runs: Runs) -> dict[str, float]:
+    """Return the tokens per second of the runs whose tokens are known."""
+    found = {name: _rate(trace) for name, trace in named(runs).items()}
+    return {name: rate for name, rate in found.items() if rate is not None}
+
+
+def _rate(trace: Trace) -> float | None:
+    try:
+        return float(throughput(trace)["tokens_per_second"].iloc[0])
+    except MissingDataError:
+        return None
+
+
+def _rate_bars(runs: Runs, rates: Mapping[str, float]) -> figure:
+    labels = apart(rates)
+    made = figure_of_rows("Throughput", list(labels.values()), label="tokens per second")
+    colour = colour_of(runs)
+    source = ColumnDataSource({
+        "factor": list(labels.values()), "rate": list(rates.values()),
+        "colour": [colour[name] for name in rates],
+    })  # fmt: skip
+    bars = made.hbar("factor", 0.75, right="rate", source=source, color="colour")
+    hover(made, [("", "@factor"), ("tokens/s", "@rate{0,0}")], [bars])
+    made.x_range.start = 0
+    made.xaxis.formatter = NumeralTickFormatter(format="0,0")
+    return made

@@ -7,24 +7,69 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
+from chopper_jupyter.charts.axes import text
+from chopper_jupyter.charts.colours import theme
 from chopper_jupyter.core.analysis.included import included
 from chopper_jupyter.core.analysis.quantities import counted
 from chopper_jupyter.core.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-Runs: TypeAlias = Trace | Mapping[str, Trace]
+Runs: TypeAlias = Trace | Mapping[str, Trace] | Mapping[tuple[str, str], Trace]
+"""One run; several by name; or several by configuration and variant, ``("b1s4", "FSDP v1")``,
+where runs of one variant have one colour."""
 
 OTHER = "other"
 """How null is shown."""
+
+ROWS = 60
+"""Rows that a figure of rows has at most, about: more runs leave room for fewer ops."""
+
+DASHES = ("solid", "dashed", "dotted", "dotdash", "dashdot")
 
 _SHORT = {"forward": "f", "backward": "b", "optimizer": "opt"}
 
 
 def named(runs: Runs) -> dict[str, Trace]:
     """Return the runs by name; a single Trace has its own."""
-    return {runs.info.name: runs} if isinstance(runs, Trace) else dict(runs)
+    if isinstance(runs, Trace):
+        return {runs.info.name: runs}
+    return {_name(key): trace for key, trace in runs.items()}
+
+
+def _name(key: Sequence[str]) -> str:
+    return key if isinstance(key, str) else " ".join(key)
+
+
+def colour_of(runs: Runs) -> dict[str, str]:
+    """Return the colour of each run: that of its variant, if runs are named by one."""
+    variant = variant_of(runs)
+    kinds = list(dict.fromkeys(variant.values()))
+    series = theme().series
+    return {name: series[kinds.index(kind) % len(series)] for name, kind in variant.items()}
+
+
+def variant_of(runs: Runs) -> dict[str, str]:
+    """Return what the colour of each run stands for: its variant, else its name."""
+    if isinstance(runs, Trace):
+        return {runs.info.name: runs.info.name}
+    return {_name(key): key if isinstance(key, str) else key[1] for key in runs}
+
+
+def dash_of(runs: Runs) -> dict[str, str]:
+    """Return the kind of line of each run: that of its configuration, if runs are named by one."""
+    if isinstance(runs, Trace):
+        return {runs.info.name: DASHES[0]}
+    first = [key if isinstance(key, str) else key[0] for key in runs]
+    kinds = list(dict.fromkeys(one for one, key in zip(first, runs, strict=True) if one != key))
+    place = {one: DASHES[kinds.index(one) % len(DASHES)] for one in kinds}
+    return {_name(key): place.get(one, DASHES[0]) for one, key in zip(first, runs, strict=True)}
+
+
+def most_ops(runs: Runs, most: int = 12) -> int:
+    """Return how many ops a figure shows that has a row for each op of each run."""
+    return max(4, min(most, ROWS // max(1, len(named(runs)))))
 
 
 def per_run(runs: Runs, table: Callable[[Trace], pd.DataFrame]) -> pd.DataFrame:
@@ -36,6 +81,14 @@ def per_run(runs: Runs, table: Callable[[Trace], pd.DataFrame]) -> pd.DataFrame:
         part.attrs = {}
         parts.append(part)
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"run": []})
+
+
+def longest_ops(data: pd.DataFrame, size: pd.Series, most: int) -> pd.DataFrame:
+    """Keep the ops with the largest total, largest first, runs in their order in each."""
+    total = size.groupby(data["op"], sort=False).sum().sort_values(ascending=False, kind="stable")
+    place = {op: i for i, op in enumerate(total.index[:most])}
+    kept = data[data["op"].isin(place)]
+    return kept.sort_values("op", key=lambda c: c.map(place), kind="stable", ignore_index=True)
 
 
 def provenance(runs: Runs, what: str) -> str:
@@ -59,8 +112,8 @@ def provenance(runs: Runs, what: str) -> str:
         if gpus
         else ""
     )
-    text = f"{what}. {sizes}; {covers[0] if len(covers) == 1 else 'iterations after warm-up'}."
-    return text + (" Simulated." if any(t.info.simulated for t in every.values()) else "")
+    said = f"{what}. {sizes}; {covers[0] if len(covers) == 1 else 'iterations after warm-up'}."
+    return said + (" Simulated." if any(t.info.simulated for t in every.values()) else "")
 
 
 def titled(runs: Runs, title: str) -> str:
@@ -71,10 +124,30 @@ def titled(runs: Runs, title: str) -> str:
 
 def factors(names: Iterable[str], run: Iterable[str], *, run_first: bool) -> list[Any]:
     """Return the places of bars on an axis: grouped with their run, unless there is but one."""
-    pairs = list(zip(map(str, names), map(str, run), strict=True))
-    if len({run for _, run in pairs}) < 2:  # noqa: PLR2004  one run needs no name at every bar
+    names, run = list(names), list(run)
+    short, of_run = apart(names), apart(run)
+    pairs = [(short[name], of_run[one]) for name, one in zip(names, run, strict=True)]
+    if len(set(run)) < 2:  # noqa: PLR2004  one run needs no name at every bar
         return [name for name, _ in pairs]
     return [(run, name) if run_first else (name, run) for name, run in pairs]
+
+
+def apart(names: Iterable[object]) -> dict[Any, str]:
+    """Return the label of each name; names that look alike when shortened stay apart.
+
+    Examples
+    --------
+    >>> labels = apart(["x" * 40 + "a" + "x" * 40, "x" * 40 + "b" + "x" * 40])
+    >>> len(set(labels.values()))
+    2
+    """
+    found: dict[Any, str] = {}
+    for name in dict.fromkeys(names):
+        label = text(name)
+        while label in found.values():
+            label += "\u200b"
+        found[name] = label
+    return found
 
 
 def op_labels(rows: pd.DataFrame) -> pd.Series:

@@ -1,21 +1,21 @@
-"""Processor use, and clocks and power of the GPUs, over time."""
+"""What sensors said over time: clocks, power and memory of the GPUs, power of the processors."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from bokeh.layouts import column
-from bokeh.models import ColumnDataSource, LinearColorMapper
+from bokeh.models import ColumnDataSource, Range1d
 
-from chopper_jupyter.charts.axes import hover, legend_below, plain_figure
+from chopper_jupyter.charts.axes import hover, one_legend, plain_figure, text
 from chopper_jupyter.charts.chart import Chart
-from chopper_jupyter.charts.colours import theme
-from chopper_jupyter.charts.runs import Runs, per_run, provenance, titled
-from chopper_jupyter.core.analysis.cpu_utilization import core_use
-from chopper_jupyter.core.analysis.cpu_utilization import cpu_utilization as use_of
-from chopper_jupyter.core.analysis.frequency import frequency
+from chopper_jupyter.charts.runs import Runs, colour_of, dash_of, per_run, provenance, titled
+from chopper_jupyter.core.analysis.frequency import SENSOR_COMMAND
+from chopper_jupyter.core.analysis.quantities import number
+from chopper_jupyter.core.errors import MissingDataError
 
 if TYPE_CHECKING:
     from bokeh.plotting import figure
@@ -24,83 +24,65 @@ if TYPE_CHECKING:
 
 _SECONDS = 1e-9
 SENSORS = {
-    "gpu_clock_mhz": "GPU clock in MHz",
-    "memory_clock_mhz": "memory clock in MHz",
-    "power_w": "power in W",
+    "gpu_clock_mhz": ("GPU clock", "MHz", 1.0),
+    "memory_clock_mhz": ("memory clock", "MHz", 1.0),
+    "power_w": ("GPU power", "W", 1.0),
+    "cpu_power_w": ("processor power", "W", 1.0),
+    "memory_used_bytes": ("GPU memory in use", "GB", 1e-9),
 }
-POINTS = 600
+"""Name, unit and factor to it of each metric."""
+
+POINTS = 200
 """Points of a line: more would not be seen."""
 
 
-def cpu_utilization(trace: Trace) -> Chart:
-    """Show the processor cores in use over time, and the use of every physical core.
-
-    Parameters
-    ----------
-    trace : Trace
-        A run with samples of processor cores.
-    """
-    data = use_of(trace)
-    title = titled(trace, "Processor cores in use")
-    lines = plain_figure(title, x="time in s", y="cores", height=220)
-    for place, (name, words) in enumerate(
-        {"active_cores": "active", "min_cores": "would suffice"}.items()
-    ):
-        source = ColumnDataSource({"x": data["time_ns"].astype(float) * _SECONDS,
-                                   "y": data[name].astype(float)})  # fmt: skip
-        line = lines.line("x", "y", source=source, color=theme().series[place], line_width=1.5,
-                          legend_label=words)  # fmt: skip
-        hover(lines, [(words, "@y{0.0}")], [line])
-    lines.y_range.start = 0
-    legend_below(lines)
-    drawn = column(lines, _heat(trace), sizing_mode="scale_width")
-    period = data.attrs["period_ms"]
-    text = f"Cores above a use of {data.attrs['threshold']:g}, sampled every {period or 0:.0f} ms"
-    return Chart(drawn, pd.DataFrame(data), title, provenance(trace, text))
-
-
-def _heat(trace: Trace) -> figure:
-    use = core_use(trace)
-    rows = use.core if use.physical is None else use.physical
-    grid = np.zeros((int(rows.max()) + 1, len(use.time)))
-    np.maximum.at(grid, (rows, use.moment), use.used)
-    what = "logical core" if use.physical is None else "physical core"
-    made = plain_figure("", x="time in s", y=what, height=220)
-    times = use.time * _SECONDS
-    width = float(times.max() - times.min()) or 1.0
-    mapper = LinearColorMapper(palette=list(theme().ramp), low=0, high=1)
-    made.image(
-        [grid], x=float(times.min()), y=-0.5, dw=width, dh=grid.shape[0], color_mapper=mapper
-    )
-    return made
-
-
 def frequency_power_data(runs: Runs) -> pd.DataFrame:
-    """Return clocks and power over time: mean, least and most over the GPUs.
+    """Return clocks, power and memory over time: mean, least and most over the GPUs.
 
     Returns
     -------
     pandas.DataFrame
-        ``run``, ``time_s`` since the first sample, and per sensor its mean, ``_low``, ``_high``.
+        ``run``, ``time_s`` since the first sample, and per sensor its mean, ``_low``, ``_high``;
+        power of processors is over hosts, memory in GB.
+
+    Raises
+    ------
+    MissingDataError
+        If no run has samples of any of these sensors.
     """
+    data = per_run(runs, _of_run)
+    if not any(name in data for name in SENSORS):
+        msg = f"no run holds samples of GPU sensors: {SENSOR_COMMAND}, or add_telemetry"
+        raise MissingDataError(msg)
+    return data
 
-    def table(trace: Trace) -> pd.DataFrame:
-        rows = frequency(trace, "time")
-        names = [name for name in SENSORS if name in rows]
-        time = rows["time_ns"].astype("int64")
-        width = max(1, int(time.max() - time.min()) // POINTS)
-        slot = (time - time.min()) // width
-        found = rows[names].astype(float).groupby(slot.to_numpy()).agg(["mean", "min", "max"])
-        words = {"mean": "", "min": "_low", "max": "_high"}
-        found.columns = pd.Index([f"{pair[0]}{words[pair[1]]}" for pair in found.columns])
-        found.insert(0, "time_s", found.index * width * _SECONDS)
-        return found.reset_index(drop=True)
 
-    return per_run(runs, table)
+def _of_run(trace: Trace) -> pd.DataFrame:
+    table = trace.telemetry
+    metric = table["metric"].cast(pa.string())
+    kept = pc.is_in(metric, pa.array(list(SENSORS)))
+    rows = pd.DataFrame({
+        "metric": metric.filter(kept).to_pandas(),
+        "time": table["time_ns"].filter(kept).to_numpy(),
+        "value": table["value"].filter(kept).to_numpy(),
+    })  # fmt: skip
+    if rows.empty:
+        return pd.DataFrame({"time_s": pd.Series(dtype=float)})
+    first = int(rows["time"].min())
+    width = max(1, int(rows["time"].max() - first) // POINTS)
+    rows["slot"] = (rows["time"] - first) // width
+    rows["value"] *= rows["metric"].map({name: factor for name, (_, _, factor) in SENSORS.items()})
+    found = pd.DataFrame()
+    each = rows.groupby(["slot", "metric"])["value"]
+    for word, part in (("", each.mean()), ("_low", each.min()), ("_high", each.max())):
+        wide = part.reset_index().pivot_table(index="slot", columns="metric", values="value")
+        found = found.join(wide.add_suffix(word), how="outer")
+    found.insert(0, "time_s", found.index.to_numpy() * width * _SECONDS)
+    return found.reset_index(drop=True)
 
 
 def frequency_power(runs: Runs) -> Chart:
-    """Show clocks and power over time; the band is the range over GPUs.
+    """Show clocks, power and memory over time; the band is the range over GPUs.
 
     Parameters
     ----------
@@ -108,19 +90,67 @@ def frequency_power(runs: Runs) -> Chart:
         Runs with samples of GPU sensors.
     """
     data = frequency_power_data(runs)
-    title = titled(runs, "Clocks and power")
+    title = titled(runs, "Clocks, power and memory")
     drawn: list[figure] = []
-    for name, label in SENSORS.items():
+    there = [name for name in SENSORS if name in data]
+    for name in there:
+        what, unit, _ = SENSORS[name]
+        made = plain_figure(
+            "" if drawn else title, y=f"{what}\nin {unit}", height=130 if drawn else 152,
+            **({"x_range": drawn[0].x_range} if drawn else {}),
+        )  # fmt: skip
+        _lines(made, runs, data[data[name].notna()], name)
+        _scale(made, data, name)
+        made.xaxis.visible = name == there[-1]
+        made.yaxis.ticker.desired_num_ticks = 3
+        drawn.append(made)
+    drawn[-1].xaxis.axis_label = "time in s"
+    drawn[-1].height += 40
+    one_legend(drawn)
+    said = f"Mean and range over GPUs, the whole recording. {_spreads(data)}"
+    layout = column(*drawn, sizing_mode="stretch_width")
+    return Chart(layout, data, title, provenance(runs, said))
+
+
+def _lines(made: figure, runs: Runs, data: pd.DataFrame, name: str) -> None:
+    colour, dash = colour_of(runs), dash_of(runs)
+    for run, part in data.groupby("run", sort=False):
+        columns = ["time_s", name, f"{name}_low", f"{name}_high"]
+        source = ColumnDataSource(
+            part[columns].round({**dict.fromkeys(columns, 1), "time_s": 4}).to_dict("list")
+        )
+        made.varea("time_s", f"{name}_low", f"{name}_high", source=source,
+                   fill_color=colour[str(run)], fill_alpha=0.2)  # fmt: skip
+        line = made.line("time_s", name, source=source, color=colour[str(run)], line_width=1.5,
+                         line_dash=dash[str(run)], legend_label=text(run, 60))  # fmt: skip
+        pairs = [(text(run, 60), f"@{name}{{0,0.[0]}} {SENSORS[name][1]}"),
+                 ("range", f"@{name}_low{{0,0.[0]}} to @{name}_high{{0,0.[0]}}"),
+                 ("time", "@time_s{0.000} s")]  # fmt: skip
+        hover(made, pairs, [line])
+
+
+def _scale(made: figure, data: pd.DataFrame, name: str) -> None:
+    """Show a sensor that hardly moves as steady, not as noise."""
+    low, high = float(data[f"{name}_low"].min()), float(data[f"{name}_high"].max())
+    if high - low < 0.1 * abs(high):
+        middle = (low + high) / 2
+        made.y_range = Range1d(middle - 0.1 * abs(high), middle + 0.1 * abs(high))
+    elif low < high / 2:
+        made.y_range = Range1d(0, 1.08 * high)
+
+
+def _spreads(data: pd.DataFrame) -> str:
+    """Say how much each sensor varies under load: means of the upper half of its range."""
+    said = []
+    for name in ("gpu_clock_mhz", "power_w"):
         if name not in data:
             continue
-        made = plain_figure(title if not drawn else "", x="time in s", y=label, height=200)
-        for place, (run, part) in enumerate(data.groupby("run", sort=False)):
-            colour = theme().series[place % len(theme().series)]
-            source = ColumnDataSource(part[part[name].notna()].to_dict("list"))
-            made.varea("time_s", f"{name}_low", f"{name}_high", source=source, fill_color=colour,
-                       fill_alpha=0.2)  # fmt: skip
-            made.line("time_s", name, source=source, color=colour, legend_label=str(run))
-        legend_below(made)
-        drawn.append(made)
-    text = "Mean and range over GPUs of what the sensors said, the whole recording"
-    return Chart(column(*drawn, sizing_mode="scale_width"), data, title, provenance(runs, text))
+        what, unit, _ = SENSORS[name]
+        each = []
+        for run, part in data.groupby("run", sort=False):
+            value = part[name].dropna()
+            value = value[value > value.max() / 2]
+            if len(value):
+                each.append(f"{run} {number(value.mean())} ± {number(value.std(ddof=0))} {unit}")
+        said.append(f"{what} under load: {', '.join(each)}")
+    return "; ".join(said)

@@ -1,4 +1,4 @@
-"""Bars whose parts are stacked."""
+"""Horizontal bars whose parts are stacked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bokeh.models import ColumnDataSource
 
-from chopper_jupyter.charts.axes import hover, legend_below, plain_figure, tilt
+from chopper_jupyter.charts.axes import figure_of_rows, hover, legend_below
 from chopper_jupyter.charts.colours import theme
 from chopper_jupyter.core.errors import MissingDataError
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from bokeh.plotting import figure
+
+
+DECIMALS = 5
+"""Of what is drawn: a page holds every digit."""
 
 
 def stacked_bars(
@@ -35,27 +39,25 @@ def stacked_bars(
     factors : sequence
         Name of each bar, or (group, name).
     parts : mapping of str to (str, str)
-        Title and colour of each column, from the bottom up.
+        Title and colour of each column, from the left.
     title, unit, label : str
-        Title of the figure, unit of the values, label of the y axis.
+        Title of the figure, unit of the values, label of the x axis.
     """
-    made = plain_figure(title, y=label, factors=factors)
     shown = [name for name in parts if name in wide and (wide[name].fillna(0) != 0).any()]
     if not shown:
         msg = f"{title}: nothing to show, all values are zero"
         raise MissingDataError(msg)
-    values = {name: wide[name].fillna(0.0).astype(float).tolist() for name in shown}
+    made = figure_of_rows(title, factors, label=label)
+    values = {name: wide[name].fillna(0.0).astype(float).round(DECIMALS).tolist() for name in shown}
     source = ColumnDataSource({"factor": list(factors), **values})
     for positive in (True, False):
         _stack(made, source, shown, parts, unit, positive=positive)
-    made.y_range.start = None if _negative(values) else 0
-    tilt(made, factors)
+    total = [sum(abs(v) for v in row) for row in zip(*values.values(), strict=True)]
+    least = min(sum(v for v in row if v < 0) for row in zip(*values.values(), strict=True))
+    if least > -0.01 * max(total):
+        made.x_range.start = 0
     legend_below(made)
     return made
-
-
-def _negative(values: Mapping[str, Sequence[float]]) -> bool:
-    return any(v < 0 for column in values.values() for v in column)
 
 
 def _stack(
@@ -67,24 +69,25 @@ def _stack(
     *,
     positive: bool,
 ) -> None:
-    """Draw positive parts upwards or negative ones downwards from zero."""
+    """Draw positive parts to the right or negative ones to the left of zero."""
     rows = len(source.data["factor"])
     base = [0.0] * rows
     for name in shown:
         column = [v if (v > 0) is positive and v else 0.0 for v in source.data[name]]
         if not any(column):
             continue
-        top = [b + v for b, v in zip(base, column, strict=True)]
+        end = [b + v for b, v in zip(base, column, strict=True)]
         sign = "up" if positive else "down"
-        source.data[f"{name}_{sign}_from"], source.data[f"{name}_{sign}_to"] = base, top
+        source.data[f"{name}_{sign}_from"] = [round(v, DECIMALS) for v in base]
+        source.data[f"{name}_{sign}_to"] = [round(v, DECIMALS) for v in end]
         title, colour = parts[name]
-        drawn = made.vbar(
-            x="factor", bottom=f"{name}_{sign}_from", top=f"{name}_{sign}_to", width=0.8,
+        drawn = made.hbar(
+            y="factor", left=f"{name}_{sign}_from", right=f"{name}_{sign}_to", height=0.8,
             source=source, color=colour, line_color=theme().page, line_width=0.5,
             **({"legend_label": title} if positive or not _any_up(source, name) else {}),
         )  # fmt: skip
         hover(made, [("", "@factor"), (title, f"@{{{name}}}{{0.000}} {unit}")], [drawn])
-        base = top
+        base = end
 
 
 def _any_up(source: ColumnDataSource, name: str) -> bool:

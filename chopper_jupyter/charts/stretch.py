@@ -10,17 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from bokeh.models import ColumnDataSource
 
-from chopper_jupyter.charts.axes import hover, legend_below, plain_figure
+from chopper_jupyter.charts.axes import figure_of_rows, hover, legend_below
 from chopper_jupyter.charts.chart import Chart
 from chopper_jupyter.charts.colours import theme
 from chopper_jupyter.charts.runs import provenance, titled, words
+from chopper_jupyter.core.analysis.levels import natural
 from chopper_jupyter.core.names import short_name
 
 if TYPE_CHECKING:
     from chopper_jupyter.core.trace import Trace
 
-MOST = 4000
+MOST = 2000
 """Bars of one figure; where there are more, the shortest kernels are left out, and it says so."""
+
+SHOWN = 400
+"""Kernels of the stretch that is shown unless another is asked for: each of them is seen."""
 
 
 def timeline_excerpt_data(
@@ -33,7 +37,7 @@ def timeline_excerpt_data(
     trace : Trace
         The run.
     start_ms, length_ms : float, optional
-        The stretch; by default the first measured iteration.
+        The stretch; by default the first measured iteration, or as much of it as can be seen.
     gpus : int
         How many GPUs, the first ones.
 
@@ -58,7 +62,7 @@ def timeline_excerpt_data(
         "lane": "GPU " + frame["gpu"].astype(str) + " stream " + frame["stream"].astype(str),
         "family": words(frame["family"]), "op": words(frame["op"]),
         "kernel": [short_name(str(name)) for name in frame["name"]],
-        "start_ms": begins[rows] * 1e-6, "end_ms": ends[rows] * 1e-6,
+        "start_ms": (begins[rows] * 1e-6).round(4), "end_ms": (ends[rows] * 1e-6).round(4),
     })  # fmt: skip
     made.attrs["left_out"] = len(inside) - len(rows)
     return made
@@ -74,8 +78,11 @@ def _stretch(
     if not kernels.num_rows:
         return 0.0, 0.0
     start = pc.min(kernels["start_ns"]).as_py() if start_ms is None else start_ms * 1e6
-    last = pc.max(pc.add(kernels["start_ns"], kernels["dur_ns"])).as_py()
-    return start, last if length_ms is None else start + length_ms * 1e6
+    if length_ms is not None:
+        return start, start + length_ms * 1e6
+    ends = np.sort(pc.add(kernels["start_ns"], kernels["dur_ns"]).to_numpy())
+    ends = ends[ends > start]
+    return start, float(ends[:SHOWN][-1]) if len(ends) else start
 
 
 def timeline_excerpt(
@@ -90,8 +97,8 @@ def timeline_excerpt(
     """
     data = timeline_excerpt_data(trace, start_ms, length_ms, gpus)
     title = titled(trace, "Timeline")
-    lanes = sorted(set(data["lane"]))
-    made = plain_figure(title, x="ms", y_factors=lanes, height=80 + 40 * max(1, len(lanes)))
+    lanes = sorted(set(data["lane"]), key=natural)
+    made = figure_of_rows(title, lanes, label="ms", height=30)
     for family, part in data.groupby("family", sort=True):
         source = ColumnDataSource(part.to_dict("list"))
         colour = theme().families.get(str(family), theme().faint)

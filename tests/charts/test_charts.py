@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import charted_runs
 import pytest
 from builders import trace_of
 
 from chopper_jupyter import charts
 from chopper_jupyter.charts import offline
+from chopper_jupyter.charts.axes import text
 from chopper_jupyter.charts.chart import table_html
+from chopper_jupyter.charts.runs import apart, colour_of, dash_of, factors
 from chopper_jupyter.core.errors import MissingDataError
-from chopper_jupyter.core.trace import altered
 
 
 @pytest.fixture(scope="module", name="runs")
@@ -20,21 +19,19 @@ def two_runs():
     return charted_runs.runs()
 
 
-def test_each_says_what_it_shows(runs):
-    for chart in charted_runs.every(runs):
+def test_each_says_what_it_shows_and_that_it_is_simulated(runs):
+    made = charted_runs.every(charted_runs.simulated())
+    assert len(made) == charted_runs.count() + 1  # overheads by both methods
+    for chart in made:
         page = chart.to_html(with_bokeh=False)
         assert 'aria-label="' in page
         assert "<details" in page
         assert "<table" in page
         assert "2 GPUs" in chart.caption
         assert len(chart.data)
-
-
-def test_simulated_runs_are_labelled(runs):
-    made = {n: altered(t, info=replace(t.info, simulated=True)) for n, t in runs.items()}
-    for chart in charted_runs.every(made):
         assert "(simulated)" in chart.title
         assert "Simulated." in chart.caption
+    assert "imulated" not in charts.end_to_end(runs).to_html(with_bokeh=False)
 
 
 def test_nothing_to_show_is_said():
@@ -63,3 +60,25 @@ def test_bokeh_comes_once_and_again_with_its_own_cell(monkeypatch):
     assert sizes[0] == sizes[2] > 400_000
     assert sizes[0] < 500_000
     assert sizes[1] == 0
+
+
+def test_names_are_no_formulas_and_stay_apart():
+    for name in ("$$x^2$$", r"\\(a\\)", r"\\[b\\]"):
+        assert not any(sign in text(name) for sign in ("$$", "\\\\(", "\\\\["))
+    long = ["a" * 30 + letter + "a" * 30 for letter in "xyz"]
+    assert len(set(apart(long).values())) == 3
+    assert len(set(factors(long, ["run"] * 3, run_first=False))) == 3
+
+
+def test_runs_of_a_variant_share_a_colour_and_those_of_a_configuration_a_line(runs):
+    one, two = runs.values()
+    by_both = {("b1", "v1"): one, ("b1", "v2"): two, ("b2", "v1"): one, ("b2", "v2"): two}
+    colour, dash = colour_of(by_both), dash_of(by_both)
+    assert list(colour) == ["b1 v1", "b1 v2", "b2 v1", "b2 v2"]
+    assert colour["b1 v1"] == colour["b2 v1"] != colour["b1 v2"]
+    assert dash["b1 v1"] == dash["b1 v2"] != dash["b2 v1"]
+    chart = charts.gemm_time(by_both)
+    assert list(dict.fromkeys(chart.data["run"])) == list(colour)
+    alone = charts.gemm_time(runs).data.set_index(["op", "run"])["median"]
+    for row in chart.data.itertuples():
+        assert row.median == alone[row.op, row.run.split()[1]]
