@@ -14,6 +14,7 @@ from chopper_jupyter.core.align.link import of_rank, shifted_ranks
 from chopper_jupyter.core.align.merge import merge
 from chopper_jupyter.core.attach import attach_all, attached_files
 from chopper_jupyter.core.errors import TraceFormatError
+from chopper_jupyter.core.freed_memory import WORTH_IT, give_back
 from chopper_jupyter.core.importers.recording_files import recordings_in, recordings_of
 from chopper_jupyter.core.losses import FAILED_RANKS, failure_note, warn_of_losses
 from chopper_jupyter.core.progress import progress_of
@@ -48,7 +49,10 @@ class _How:
         """Load ranks, each from its files, showing progress."""
         total = sum(file_size(job) for job in jobs)
         with progress_of(total, len(jobs), show=self.progress) as progress:
-            return load_all(jobs, self.workers, progress)
+            loaded = load_all(jobs, self.workers, progress)
+        if total >= WORTH_IT:
+            give_back()
+        return loaded
 
 
 def read_trace(
