@@ -217,3 +217,6 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+if globals().get("join_when_complete"):  # set by sitecustomize, when half of this module was there
+    join()
