@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 if TYPE_CHECKING:
     from chopper_jupyter.core.align.nesting import Ints
 
-DENSE = 1 << 20
-"""Up to this many possible combinations a table of them is faster than hashing."""
+DENSE = 1 << 16
+"""Up to this many possible combinations, or two a row, a table of all is faster than hashing."""
 
 LARGEST = 2**62
 
@@ -39,13 +40,24 @@ def distinct(*columns: Ints) -> tuple[list[tuple[int, ...]], Ints]:
         if len(first) * base >= LARGEST:
             msg = f"codes up to {base:,} are too large to combine"
             raise OverflowError(msg)
-        first, number = _renumber(number * base + (column + 1), len(first) * base)
+        first, number = renumber(number * base + (column + 1), len(first) * base)
     return list(zip(*(column[first].tolist() for column in columns), strict=True)), number
 
 
-def _renumber(keys: Ints, size: int) -> tuple[Ints, Ints]:
-    """Give the keys that occur ascending numbers; return a row of each, and all numbers."""
-    if size <= max(DENSE, len(keys)):
+def dense(rows: int) -> int:
+    """Return up to how many possible combinations of so many rows a table of all is faster."""
+    return max(DENSE, 2 * rows)
+
+
+def renumber(keys: npt.NDArray[Any], size: int) -> tuple[Ints, Ints]:
+    """Give the keys that occur, all below ``size``, ascending numbers from 0.
+
+    Returns
+    -------
+    tuple of numpy.ndarray of int64
+        A row that has each key, and the number of each row.
+    """
+    if size <= dense(len(keys)):
         row = np.full(size, -1, np.int64)
         row[keys] = np.arange(len(keys))
         present = np.flatnonzero(row >= 0)

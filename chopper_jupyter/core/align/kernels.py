@@ -183,13 +183,16 @@ def _operations(
 ) -> tuple[Ints, list[str]]:
     """Return the op of each kernel as codes and words; a collective names itself."""
     op = pick(levels.op, at)
+    if not collective.found.any():
+        return op, levels.ops
     numbers = {word: code for code, word in enumerate(levels.ops)}
-    rows = np.flatnonzero(collective.found)
-    for row, name in zip(
-        rows.tolist(), collective.name.take(pa.array(rows)).to_pylist(), strict=True
-    ):
-        if name != collectives.UNKNOWN or op[row] < 0:
-            op[row] = numbers.setdefault(name, len(numbers))
+    name, words = codes(pa.chunked_array([collective.name]))
+    told = np.array([word != collectives.UNKNOWN for word in words], bool)
+    rows = np.flatnonzero(collective.found & (told[name] | (op < 0)))
+    to = np.full(len(words), -1, np.int64)
+    for code in dict.fromkeys(name[rows].tolist()):
+        to[code] = numbers.setdefault(words[code], len(numbers))
+    op[rows] = to[name[rows]]
     return op, list(numbers)
 
 

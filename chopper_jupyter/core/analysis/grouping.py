@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
+
+from chopper_jupyter.core.align.distinct import dense, renumber
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 Codes = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-_DENSE = 1 << 16
-"""Up to this many possible groups, or two a row, a table of all is faster than a search."""
 
 _NARROW = 1 << 31
 """Fewer possible groups than this are numbered in four bytes a row."""
@@ -87,7 +85,7 @@ def group(keys: Sequence[Key], rows: int) -> Groups:
     """
     if not keys:
         return Groups(np.zeros(rows, np.int64), (), 1, np.zeros(1, np.int64))
-    of_row, member = _numbered(*_joint(keys, rows))
+    member, of_row = renumber(*_joint(keys, rows))
     return Groups(of_row, tuple(key.codes[member] for key in keys), len(member), member)
 
 
@@ -97,7 +95,7 @@ def _joint(keys: Sequence[Key], rows: int) -> tuple[npt.NDArray[Any], int]:
     The numbers are in the order of the codes, null last.
     """
     size = math.prod(len(key.values) + 1 for key in keys)
-    if size <= max(_DENSE, 2 * rows) or len(keys) == 1:
+    if size <= dense(rows) or len(keys) == 1:
         joint: npt.NDArray[Any] = np.zeros(rows, _integer(size))
         for key in keys:
             null = len(key.values)
@@ -106,8 +104,8 @@ def _joint(keys: Sequence[Key], rows: int) -> tuple[npt.NDArray[Any], int]:
             joint += np.where(key.codes < 0, null, key.codes) if some else key.codes
         return joint, size
     half = len(keys) // 2
-    first, some = _numbered(*_joint(keys[:half], rows))
-    second, others = _numbered(*_joint(keys[half:], rows))
+    some, first = renumber(*_joint(keys[:half], rows))
+    others, second = renumber(*_joint(keys[half:], rows))
     first *= len(others)
     first += second
     return first, len(some) * len(others)
@@ -115,27 +113,3 @@ def _joint(keys: Sequence[Key], rows: int) -> tuple[npt.NDArray[Any], int]:
 
 def _integer(size: int) -> npt.DTypeLike:
     return np.int32 if size < _NARROW else np.int64
-
-
-def _numbered(joint: npt.NDArray[Any], size: int) -> tuple[Ints, Ints]:
-    """Give the numbers that occur new ones from 0, in order; return also one row of each."""
-    if size > max(_DENSE, 2 * len(joint)):
-        return _numbered_few(joint)
-    member = np.full(size, -1, np.int64)
-    member[joint] = np.arange(len(joint))
-    found = np.flatnonzero(member >= 0)
-    place = np.empty(size, np.int64)
-    place[found] = np.arange(len(found))
-    return place[joint], member[found]
-
-
-def _numbered_few(joint: npt.NDArray[Any]) -> tuple[Ints, Ints]:
-    """Do the same where a table of all possible values would be too large."""
-    encoded = pa.array(joint).dictionary_encode()  # several times faster than numpy.unique
-    order = np.argsort(encoded.dictionary.to_numpy())
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    of_row = place[encoded.indices.to_numpy()]
-    member = np.empty(len(order), np.int64)
-    member[of_row] = np.arange(len(of_row))
-    return of_row, member

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chopper_jupyter.core.analysis import grouping
+from chopper_jupyter.core.align import distinct
 from chopper_jupyter.core.analysis.grouping import Key, group
 
 ROWS = st.lists(
@@ -52,12 +52,12 @@ DEEP_ROWS = st.lists(
 )
 
 
-@pytest.mark.parametrize("limit", [1, 30, grouping._DENSE])
+@pytest.mark.parametrize("limit", [1, 30, distinct.DENSE])
 @given(rows=DEEP_ROWS, depth=st.integers(1, len(SIZES)))
 def test_many_possible_groups_give_the_same_answer(limit, rows, depth):
     columns = [np.array([row[i] for row in rows], np.int32) for i in range(depth)]
     keys = [Key("", tuple(range(SIZES[i])), column) for i, column in enumerate(columns)]
-    with patch.object(grouping, "_DENSE", limit):
+    with patch.object(distinct, "DENSE", limit):
         found = group(keys, len(rows))
     null_last = [tuple((code < 0, code) for code in row[:depth]) for row in rows]
     order = sorted(set(null_last))
