@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from chopper_jupyter.core.analysis.bootstrap import quantile
 from chopper_jupyter.core.analysis.counted import rows_of
 from chopper_jupyter.core.analysis.samples import NOTHING, metrics_of, running, samples
 from chopper_jupyter.core.analysis.timeline import timeline
@@ -46,6 +47,9 @@ class Clocks:
         Readings that several instances share have the same number; -1 for an own clock.
     samples : int64 array
         Fresh readings that fell into the instance.
+    own_error : float64 array
+        Relative half-width of the 95 % interval of an own clock: readings spread, so a few of
+        them are not exact. 0 where the clock is not an own one.
     pool_error : float64 array
         Relative standard error of the mean of each pool.
     pool_samples : int64 array
@@ -61,6 +65,7 @@ class Clocks:
     hz: Floats
     pool: Ints
     samples: Ints
+    own_error: Floats
     pool_error: Floats
     pool_samples: Ints
     cell: Ints
@@ -98,6 +103,9 @@ def clock_of_ops(trace: Trace, found: Instances) -> Clocks:
         np.where(has_own, mean, of_pool.mean[pool] * usual),
         np.where(has_own | np.isnan(of_pool.mean[pool]), -1, pool),
         own,
+        np.where(
+            has_own, _spread((of_pool, pool), (of_cell, cell)) / np.sqrt(np.maximum(own, 1)), 0
+        ),
         of_pool.error,
         of_pool.held,
         cell,
@@ -111,7 +119,7 @@ def _unknown(count: int) -> Clocks:
     none, zero = np.zeros(0), np.zeros(0, np.int64)
     outside, unseen = np.full(count, -1), np.zeros(count, np.int64)
     return Clocks(
-        np.full(count, np.nan), outside, unseen, none, zero, unseen, np.zeros(1),
+        np.full(count, np.nan), outside, unseen, np.zeros(count), none, zero, unseen, np.zeros(1),
         np.zeros(1, np.int64), None,
     )  # fmt: skip
 
@@ -146,6 +154,22 @@ class _Pooled(NamedTuple):
     mean: Floats
     error: Floats
     held: Ints
+
+
+def _spread(*pools: tuple[_Pooled, Ints]) -> Floats:
+    """Return how far a reading may lie from the clock: by its op, else by its iteration.
+
+    Parameters
+    ----------
+    *pools : tuple of _Pooled and int64 array
+        Readings, and the number of the pool of each instance; the first that tell count.
+    """
+    found = np.full(len(pools[0][1]), np.nan)
+    for readings, number in pools:
+        wide = readings.error * np.sqrt(readings.held) * quantile(readings.held - 1)
+        told = np.where(readings.held >= ENOUGH, wide, np.nan)[number]
+        found = np.where(np.isnan(found), told, found)
+    return np.nan_to_num(found)
 
 
 def _pooled(number: Ints, at: Ints, value: Floats) -> _Pooled:

@@ -37,7 +37,7 @@ _SPREAD_OF_MAD = 1.4826
 _SEVERAL = 2
 
 
-class Clocks(NamedTuple):
+class CellClocks(NamedTuple):
     """Mean clock by GPU and iteration in MHz (NaN where not known) and its relative error.
 
     ``usual`` is the median, ``low`` marks what lies below it beyond the usual spread.
@@ -55,10 +55,10 @@ class Clocks(NamedTuple):
         return np.asarray(np.log((self.usual or 1.0) / safe), np.float64)
 
 
-def clocks_of(run: Run) -> Clocks:
+def clocks_of(run: Run) -> CellClocks:
     """Return the clocks of GPUs in iterations, and which of them are low."""
     mean, error = np.full(run.wall.shape, np.nan), np.full(run.wall.shape, np.nan)
-    nothing = Clocks(mean, error, np.nan, np.zeros(run.wall.shape, bool))
+    nothing = CellClocks(mean, error, np.nan, np.zeros(run.wall.shape, bool))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PartialTraceWarning)  # what was filtered away is said
@@ -78,7 +78,7 @@ def clocks_of(run: Run) -> Clocks:
     if np.count_nonzero(np.isfinite(mean)) < _SEVERAL:
         return nothing
     usual = float(np.nanmedian(mean))
-    return Clocks(mean, error, usual, _low(mean, usual))
+    return CellClocks(mean, error, usual, _low(mean, usual))
 
 
 def _column(run: Run, iteration: object) -> int:
@@ -98,7 +98,7 @@ def _low(clock: Floats, usual: float) -> Mask:
     return np.asarray(low & np.isfinite(clock), bool)
 
 
-def clock_losses(run: Run, clocks: Clocks, lost: Floats) -> Iterator[Loss]:
+def clock_losses(run: Run, clocks: CellClocks, lost: Floats) -> Iterator[Loss]:
     """Find the GPUs whose clock is low and that compute longer for it.
 
     Parameters

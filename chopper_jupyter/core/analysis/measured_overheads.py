@@ -153,11 +153,12 @@ def _from_effects(count: int, of_op: Ints, found: Instances, parts: InstancePart
 
 
 def _from_clocks(count: int, of_op: Ints, parts: InstanceParts) -> Floats:
-    """Return the squared half-width that pooled clocks leave: of the op, and of the iteration."""
-    clocks = parts.clocks
-    used = np.flatnonzero((clocks.pool >= 0) & np.isfinite(parts.logs["frequency"]))
+    """Return the squared half-width that clocks leave: own ones, of the op, of the iteration."""
+    clocks, known = parts.clocks, np.isfinite(parts.logs["frequency"])
+    own = np.where(known, np.nan_to_num(parts.weight) * clocks.own_error, 0.0)
+    total = _add(count, of_op, own**2)
+    used = np.flatnonzero((clocks.pool >= 0) & known)
     group_, weight = of_op[used], parts.weight[used]
-    total = np.zeros(count)
     for number, error, held in (
         (clocks.pool, clocks.pool_error, clocks.pool_samples),
         (clocks.cell, clocks.cell_error, clocks.cell_samples),

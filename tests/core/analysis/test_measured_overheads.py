@@ -1,7 +1,6 @@
-"""Injected causes come back: exactly without noise, within their intervals with it."""
+"""Injected causes come back, exactly without noise."""
 
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -71,24 +70,6 @@ def test_groups_are_the_sums_of_their_instances(quiet):
         for name in ("actual", "theoretical", "overlap", "unexplained"):
             total = mine[f"{name}_ms"].astype("float64").sum() / 6
             assert answer[op][f"{name}_ms"] == pytest.approx(total)
-
-
-def test_intervals_cover_the_truth():
-    hits, widths, seeds = Counter(), {}, 100
-    for seed in range(seeds):
-        run = overhead_run(noise=0.02, seed=seed, layers=6)
-        answer = by_op(run.trace)
-        for op in OPS:
-            truth = true_parts([row for row in run.truth if row["op"] == op], 6)
-            for name in ("utilization", "overlap", "unexplained"):
-                row = answer[op]
-                low, high = row[f"{name}_low_ms"], row[f"{name}_high_ms"]
-                if low is not None:
-                    hits[op, name] += low <= truth[name] <= high
-                    width = (high - low) / 2 / abs(row[f"{name}_ms"])
-                    widths.setdefault((op, name), []).append(width)
-    assert {key for key, count in hits.items() if not 90 <= count <= 99} == set()
-    assert np.median(widths["q_proj", "utilization"]) <= 0.05
 
 
 def test_a_slow_gpu_that_communicates_less_is_not_taken_for_overlap():
