@@ -169,7 +169,7 @@ def _spread(*pools: tuple[_Pooled, Ints]) -> Floats:
         wide = readings.error * np.sqrt(readings.held) * quantile(readings.held - 1)
         told = np.where(readings.held >= ENOUGH, wide, np.nan)[number]
         found = np.where(np.isnan(found), told, found)
-    return np.nan_to_num(found)
+    return np.asarray(np.nan_to_num(found), np.float64)
 
 
 def _pooled(number: Ints, at: Ints, value: Floats) -> _Pooled:

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 FACTORS = ("instruction", "utilization", "overlap", "frequency")
 
+NEARLY_ALL = 0.9
+"""Share of the runs of an op with as much to do that must be counted to speak for the others:
+counters are of another run anyway, and passes lack a kernel here and there."""
+
+NOTHING = -1
+
 NOT_COUNTED = "no counters: utilisation is among the unexplained"
 DOUBTFUL = f"cycles of no use, utilisation is among the unexplained: {DOUBTFUL_KERNELS}"
 NO_CLOCK_OF_PEAK = "the clock of the peak is not known"
@@ -118,15 +124,45 @@ def _counted(found: Instances) -> tuple[dict[str, Floats], Mask, Floats]:
     busy, capacity = (found.sum(measures[f"matrix_{n}_cycles"]) for n in ("busy", "capacity"))
     with np.errstate(divide="ignore", invalid="ignore"):
         instruction, utilization = np.log(performed / peak), np.log(capacity / busy)
-    known = np.isfinite(instruction) & np.isfinite(utilization) & ~found.doubtful()
+    counted = np.isfinite(instruction) & np.isfinite(utilization) & ~found.doubtful()
+    alike = _alike(found, peak)
+    known = counted | _mostly(alike, counted)
     return (
         {
-            "instruction": np.where(known, instruction, np.nan),
-            "utilization": np.where(known, utilization, np.nan),
+            "instruction": _filled(alike, instruction, counted, known),
+            "utilization": _filled(alike, utilization, counted, known),
         },
         known,
         peak,
     )
+
+
+def _alike(found: Instances, peak: Floats) -> Ints:
+    """Give runs of the same op with as much to do the same number; -1 for what is no product."""
+    product = np.isfinite(peak) & (peak > 0)
+    size = np.rint(100 * np.log(np.where(product, peak, 1.0))).astype(np.int64)
+    pairs = np.stack([found.op, size])
+    number = np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1)
+    return np.where(product, number, NOTHING)
+
+
+def _mostly(alike: Ints, counted: Mask) -> Mask:
+    """Mark runs not counted of which nearly all others like them are."""
+    number, product = np.maximum(alike, 0), alike != NOTHING
+    size = int(number.max(initial=0)) + 1
+    every = np.bincount(number[product], minlength=size)
+    some = np.bincount(number[product & counted], minlength=size)
+    enough = (some > 0) & (some >= NEARLY_ALL * every)
+    return np.asarray(enough[number] & product & ~counted, bool)
+
+
+def _filled(alike: Ints, logs: Floats, counted: Mask, known: Mask) -> Floats:
+    """Return a counted factor; of a run that was not counted the mean of those like it."""
+    number = np.maximum(alike, 0)
+    size = int(number.max(initial=0)) + 1
+    held = np.bincount(number[counted], minlength=size)
+    mean = np.bincount(number[counted], logs[counted], size) / np.maximum(held, 1)
+    return np.where(counted, logs, np.where(known, mean[number], np.nan))
 
 
 def _bound_by_compute(found: Instances) -> Mask:

@@ -263,3 +263,19 @@ def test_latency_of_collectives_by_their_sizes():
     assert row["latency_ms"] == pytest.approx(6 * 0.05, rel=0.01)
     moved = 2 * (1 + 2 + 3) * 1e8 / 2
     assert row["unexplained_ms"] == pytest.approx(1e3 * moved * (1 / 300e9 - 1 / 448e9), rel=0.01)
+
+
+def test_a_kernel_that_a_pass_lacks_costs_no_part_of_the_others(quiet):
+    """Nearly all runs of an op with as much to do speak for the few that were not counted."""
+    rows = quiet.trace.counters.to_pylist()
+    for lacking, told in ((13, True), (5, False)):
+        some = [row for row in rows if row["kernel_id"] % lacking]
+        counters = type(quiet.trace.counters).from_pylist(some)
+        tables = {**quiet.trace.tables, "counters": counters}
+        answer = by_op(Trace.from_tables(tables, quiet.trace.info, quiet.trace.quality))
+        for op in ("q_proj", "down_proj"):
+            truth = true_parts([row for row in quiet.truth if row["op"] == op], 6)
+            for name in ("instruction", "utilization"):
+                expected = pytest.approx(truth[name], rel=0.01) if told else None
+                assert answer[op][f"{name}_ms"] == expected
+            assert told or NOT_COUNTED in answer[op]["note"]
