@@ -210,16 +210,8 @@ def kernels_at(kernels: dict[str, Any], rows: Ints) -> dict[str, Any]:
 def _add_values(part: Part, rows: LongRows, number: Ints, *, summed: bool) -> None:
     code, words = codes_of(rows.counter)
     value = np.asarray(rows.value.to_numpy(zero_copy_only=False), np.float64)  # NaN for null
-    named = np.array([bool(word) for word in words])[code]
-    known = np.isfinite(value) & named
-    if not known.all():
-        part.skipped[NO_NUMBER] += int((~known).sum())
-    if not known.any():
-        msg = f"{part.source.name} holds no count that is a number"
-        raise TraceFormatError(msg)
-    if (value[known] < 0).any():
-        part.skipped[BELOW_ZERO] += int((value[known] < 0).sum())
-        known &= ~(value < 0)
+    value = np.where(np.array([bool(word) for word in words])[code], value, np.nan)
+    known = usable(part, value, int((~np.isfinite(value)).sum()))
     value, code, number = value[known], code[known], number[known]
     place, first = same_rows([number, code])
     total = np.bincount(place, value, len(first))
@@ -230,3 +222,29 @@ def _add_values(part: Part, rows: LongRows, number: Ints, *, summed: bool) -> No
     chosen = pa.array(code[first].astype(np.int32))
     part.counter = pa.DictionaryArray.from_arrays(chosen, pa.array(words, pa.string()))
     part.value = np.asarray(total if summed else total / count, np.float64)
+
+
+def usable(part: Part, value: np.ndarray[Any, Any], no_numbers: int) -> np.ndarray[Any, Any]:
+    """Mark the counts that can be used; tell the part of the others.
+
+    Parameters
+    ----------
+    part : Part
+        Is told of what is left out.
+    value : float64 array
+        NaN for what is no number.
+    no_numbers : int
+        How many there are of these that should be numbers.
+
+    Raises
+    ------
+    TraceFormatError
+        If no count is a number.
+    """
+    known = np.isfinite(value)
+    if not known.any():
+        msg = f"{part.source.name} holds no count that is a number"
+        raise TraceFormatError(msg)
+    below = known & (np.nan_to_num(value) < 0)
+    part.skipped.update(+Counter({NO_NUMBER: no_numbers, BELOW_ZERO: int(below.sum())}))
+    return np.asarray(known & ~below)

@@ -41,6 +41,8 @@ SUFFIXES = (".csv", ".json", ".gz", ".db", ".sqlite", ".txt", ".log", "")
 _SEPARATORS = (";", "\t", "|")
 """What tables that were saved by other programs have between their fields instead of commas."""
 
+_FEWEST = 5
+
 V1 = {"kernelname", "gpu-id", "queue-id"}
 
 
@@ -172,8 +174,9 @@ def _no_counters(path: Path, header: list[str]) -> str:
 
 def _unreadable(header: list[str]) -> str:
     """Say why a first line is none of a table with commas; empty if it may be one."""
+    first = ",".join(header)
     for separator in _SEPARATORS:
-        if {"counter_name", "counter_value"} <= set(header[0].replace('"', "").split(separator)):
+        if first.count(separator) > max(first.count(","), _FEWEST):
             return f"separates its fields by {separator!r}: write it with commas"
     letters = "".join("".join(header).split())
     return "" if letters.isprintable() else "is no text"

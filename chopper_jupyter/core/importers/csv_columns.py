@@ -56,6 +56,13 @@ class TextColumns:
             return whole_numbers(text.dictionary).take(text.indices)
         return whole_numbers(text)
 
+    def nanoseconds(self, name: str) -> pa.Array:
+        """Return a column of times as int64, without fractions; null for what is no number."""
+        text = self.text(name)
+        if pc.any(pc.match_substring(text, ".")).as_py():
+            text = pc.replace_substring_regex(text, r"\.\d*\s*$", "")
+        return whole_numbers(text)
+
     def text(self, name: str) -> pa.Array:
         """Return a column as text; all null where it is absent."""
         found = self.columns.get(name.lower())

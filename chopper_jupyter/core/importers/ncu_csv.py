@@ -25,7 +25,7 @@ from chopper_jupyter.core.importers.counter_parts import (
     same_rows,
 )
 from chopper_jupyter.core.importers.csv_columns import CUT_ROW, filled, parsed_rows, whole_numbers
-from chopper_jupyter.core.importers.ncu_numbers import exponent_of, numbers_of
+from chopper_jupyter.core.importers.ncu_numbers import exponent_of, is_time, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +52,7 @@ _FACTS = {
 _SCALE = {"clock_rate": 1000}  # kHz
 
 OTHER = "lines of other output between the rows: left out"
+NO_UNIT = "times of an unknown unit: left out"
 TEXTS = "metrics whose value is no number: left out"
 DOUBLED = "details pages of kernels whose raw page is there: left out"
 AGAIN = "kernels that the file has twice: left out"
@@ -139,6 +140,9 @@ def _table(
     least = header.index("Metric Value") + 1 if details else len(header)
     columns, cut = parsed_rows(path, "\n".join(rows), header, repairs, least=least)
     repairs[CUT_ROW] += cut
+    if not details and len(columns["ID"]) and columns["ID"][0].as_py():
+        msg = f"{path.name} has no row of units below its header: nobody knows what it counts in"
+        raise TraceFormatError(msg)
     return (_details if details else _raw)(columns, repairs)
 
 
@@ -154,6 +158,9 @@ def _raw(columns: dict[str, pa.Array], repairs: Counter[str]) -> _Table:
         name for name in columns
         if name not in _ABOUT and not any(word in name for word in _RANGES)
     ]  # fmt: skip
+    timeless = [name for name in metrics if name == DURATION and not is_time(units[name])]
+    repairs[NO_UNIT] += len(timeless)
+    metrics = [name for name in metrics if name not in timeless]
     at = pa.array(first)
     code = np.repeat(np.arange(len(metrics), dtype=np.int32), len(first))
     empty = pa.array([], pa.string())
@@ -279,7 +286,7 @@ def _durations(row: Ints, name: pa.DictionaryArray, value: pa.Array, kernels: in
     for metric in (SHOWN_DURATION, DURATION):
         at = np.flatnonzero(np.array([word == metric for word in words])[code])
         found[row[at]] = np.asarray(value)[at]
-    return found
+    return np.where(found > 0, found, np.nan)
 
 
 def _agents(

@@ -44,6 +44,17 @@ def exponent_of(unit: str) -> int:
     return _prefix(above) - _SECOND.get(below.strip().lower(), _prefix(below))
 
 
+def is_time(unit: str) -> bool:
+    """Say whether a unit is one of time.
+
+    Examples
+    --------
+    >>> is_time("usecond"), is_time("")
+    (True, False)
+    """
+    return unit.strip().lower() in _SECOND
+
+
 def _prefix(unit: str) -> int:
     found = _SCALED.fullmatch(unit.strip())
     return _PREFIX[found[1].lower()] if found else 0

@@ -124,6 +124,17 @@ def _of_view(db: sqlite3.Connection, path: Path) -> list[tuple[Any, ...]]:
 
 
 def _part(rows: list[tuple[Any, ...]], agents: Agents, path: Path) -> Part:
+    try:
+        long = _long_rows(rows)
+    except (ValueError, TypeError, OverflowError) as error:
+        msg = f"{path.name} is a database of rocprofv3 with counters that cannot be read ({error})"
+        raise TraceFormatError(msg) from error
+    part = part_of_rows(long, "rocprofv3", path, summed=True)
+    part.form, part.agents = "rocpd", agents
+    return part
+
+
+def _long_rows(rows: list[tuple[Any, ...]]) -> LongRows:
     columns = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True))
     absent = dict.fromkeys(_COLUMNS, UNKNOWN) | {"start": 0, "end": 0}
     numbers = {
@@ -134,14 +145,11 @@ def _part(rows: list[tuple[Any, ...]], agents: Agents, path: Path) -> Part:
         name: pa.array([None if v is None else str(v) for v in columns[name]], pa.string())
         for name in ("agent", "name")
     }
-    long = LongRows(
+    return LongRows(
         {**numbers, **texts},
         pa.array(columns["counter"], pa.string()),
         pa.array(columns["value"], pa.float64()),
     )
-    part = part_of_rows(long, "rocprofv3", path, summed=True)
-    part.form, part.agents = "rocpd", agents
-    return part
 
 
 def _agents(db: sqlite3.Connection, run: str, tables: Collection[str]) -> Agents:

@@ -20,6 +20,7 @@ from chopper_jupyter.core.importers.counter_parts import (
     codes_of,
     kernels_at,
     same_rows,
+    usable,
 )
 from chopper_jupyter.core.importers.csv_columns import (
     OPEN_ROW,
@@ -90,6 +91,9 @@ def read_part(path: Path) -> Part:
     if not counters:
         msg = f"{path.name} holds no counters, only kernels"
         raise TraceFormatError(msg)
+    if not file.rows:
+        msg = f"{path.name} holds no counted kernels"
+        raise TraceFormatError(msg)
     form = "pass" if {"pid", "queue_id", "queue-id"} & set(file.columns) else "merged"
     part = Part(
         "rocprof-compute", path, _kernels(file), np.zeros(0, np.int64),
@@ -137,8 +141,8 @@ def _kernels(file: TextColumns) -> dict[str, Any]:
         "order": filled(file.whole("dispatch_id"), UNKNOWN),
         "work_items": filled(file.whole("grid_size"), UNKNOWN),
         "group_items": filled(file.whole("workgroup_size"), UNKNOWN),
-        "start": filled(file.whole(_TIMES[0]), 0),
-        "end": filled(file.whole(_TIMES[1]), 0),
+        "start": filled(file.nanoseconds(_TIMES[0]), 0),
+        "end": filled(file.nanoseconds(_TIMES[1]), 0),
     }
     texts = {"agent": file.text("gpu_id"), "name": file.text("kernel_name")}
     return numbers | {name: text.dictionary_encode() for name, text in texts.items()}
@@ -167,7 +171,7 @@ def _add_values(
     if channels:
         part.notes.append(ADDED.format(part.source.name))
     values = np.stack([column for _, column in columns], axis=1).reshape(-1)
-    there = ~np.isnan(values)
+    there = usable(part, values, sum(_no_numbers(file, name) for name in counters))
     part.row = np.repeat(np.arange(part.size), len(columns))[there]
     code = np.tile(np.arange(len(columns), dtype=np.int32), part.size)[there]
     part.counter = pa.DictionaryArray.from_arrays(code, [name for name, _ in columns])
@@ -184,6 +188,13 @@ def _named(name: str, counters: Sequence[str]) -> str:
 
 def _numbers(file: TextColumns, name: str) -> np.ndarray[Any, Any]:
     return np.asarray(real_numbers(file.text(name)).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _no_numbers(file: TextColumns, name: str) -> int:
+    """Count the texts in a column of counts that are no numbers, but for ``nan`` and none."""
+    texts = file.text(name)
+    words = pc.utf8_lower(texts.filter(pc.is_null(real_numbers(texts))))
+    return int(pc.sum(pc.invert(pc.is_in(words, pa.array(["", "nan"])))).as_py() or 0)
 
 
 def _system(path: Path) -> dict[str, Any]:
@@ -251,7 +262,7 @@ def _in_timing_run(part: Part, timing: Path) -> Mask:
     except TraceFormatError:
         return np.zeros(part.size, bool)
     both = [
-        np.concatenate([part.kernels[own], filled(file.whole(name), UNKNOWN)])
+        np.concatenate([part.kernels[own], filled(file.nanoseconds(name), UNKNOWN)])
         for own, name in zip(("start", "end"), _TIMES, strict=True)
     ]
     number, _ = same_rows(both)

@@ -63,8 +63,8 @@ def read_part(path: Path) -> Part:
         "order": filled(file.whole("dispatch_id"), UNKNOWN),
         "work_items": filled(file.whole("grid_size"), UNKNOWN),
         "group_items": filled(file.whole("workgroup_size"), UNKNOWN),
-        "start": filled(file.whole("start_timestamp"), 0),
-        "end": filled(file.whole("end_timestamp"), 0),
+        "start": filled(file.nanoseconds("start_timestamp"), 0),
+        "end": filled(file.nanoseconds("end_timestamp"), 0),
     }
     rows = LongRows(
         {**numbers, "agent": file.text("agent_id"), "name": file.text("kernel_name")},

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from chopper_jupyter.core.counter_events import COUNTED_DURATION
-from chopper_jupyter.core.errors import ChopperError, TraceFormatError
+from chopper_jupyter.core.errors import TraceFormatError
 from chopper_jupyter.core.importers.counters import read_counters
 
 FOLDER = os.environ.get("CHOPPER_REAL_DATA")
 COUNTERS = Path(FOLDER) / "counters" if FOLDER else None
-REAL = sorted(p for p in COUNTERS.rglob("*") if p.is_file()) if COUNTERS else []
 
 LONG = (
     "Correlation_Id,Dispatch_Id,Agent_Id,Queue_Id,Process_Id,Thread_Id,Grid_Size,Kernel_Id,"
@@ -229,21 +228,6 @@ class TestRefusals:
             read_counters(tmp_path)
         with pytest.raises(FileNotFoundError):
             read_counters(tmp_path / "none")
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("path", REAL, ids=lambda p: p.relative_to(COUNTERS).as_posix())
-def test_every_real_file_is_read_or_refused(path):
-    refusal, runs = None, []
-    try:
-        runs = read_counters(path)
-    except ChopperError as error:
-        refusal = str(error)
-    assert bool(runs) != bool(refusal)
-    assert runs or (path.name in refusal and "counter_collection" not in path.name)
-    for run in runs:
-        assert run.counted.num_rows
-        assert set(run.values["counted_id"].to_pylist()) <= set(range(run.counted.num_rows))
 
 
 @pytest.mark.real

@@ -45,6 +45,7 @@ def test_every_file_is_read_or_refused_for_its_reason(path):
         (run,) = read_counters(path)
         assert run.counted.num_rows
         assert run.values.num_rows >= run.counted.num_rows
+        assert set(run.values["counted_id"].to_pylist()) <= set(range(run.counted.num_rows))
         assert np.isfinite(run.values["value"].to_numpy()).all()
         return
     reason = next(

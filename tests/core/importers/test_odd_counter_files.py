@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from counter_files import HEADER, by_kernel, counted, rocprof_csv
+from counter_files import HEADER, by_kernel, compute_csv, counted, ncu_row, raw_page, rocprof_csv
+from profiler_files import database
 
 from chopper_jupyter.core.counter_events import COUNTED_DURATION
 from chopper_jupyter.core.errors import TraceFormatError
@@ -95,3 +96,67 @@ def test_a_header_in_the_middle_is_no_kernel(tmp_path):
     (run,) = read_counters(rocprof_csv(tmp_path / NAME, [ROW, HEADER, counted(2, "A", 3)]))
     assert set(by_kernel(run)) == {(0, 7, 1), (0, 7, 2)}
     assert sum(run.skipped.values()) == 1
+
+
+# --- Nsight Compute -------------------------------------------------------------------------
+
+TIMED = {"gpu__time_duration.sum": "us", "ops.sum": ""}
+
+
+def page(tmp_path, content):
+    path = tmp_path / "ncu.csv"
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def test_a_page_without_units_is_refused(tmp_path):
+    """Microseconds would be taken for nanoseconds."""
+    head, _, *rows = raw_page(TIMED, ncu_row(0, "1.5", "3")).splitlines()
+    with pytest.raises(TraceFormatError, match="no row of units"):
+        read_counters(page(tmp_path, "\n".join([head, *rows]) + "\n"))
+
+
+def test_a_time_of_an_unknown_unit_is_none(tmp_path):
+    content = raw_page(TIMED | {"gpu__time_duration.sum": "moment"}, ncu_row(0, "1.5", "3"))
+    (run,) = read_counters(page(tmp_path, content))
+    assert list(by_kernel(run).values()) == [{"ops.sum": 3}]
+    assert run.repairs == {"times of an unknown unit: left out": 1}
+
+
+def test_a_time_below_zero_is_none(tmp_path):
+    (run,) = read_counters(page(tmp_path, raw_page(TIMED, ncu_row(0, "-1.5", "3"))))
+    assert list(by_kernel(run).values()) == [{"ops.sum": 3}]
+    assert sum(run.skipped.values()) == 1
+
+
+def test_a_page_that_another_program_saved_is_refused(tmp_path):
+    content = raw_page(TIMED, ncu_row(0, "1,5", "3")).replace('","', '";"')
+    with pytest.raises(TraceFormatError, match="separates its fields by ';'"):
+        read_counters(page(tmp_path, content))
+
+
+# --- rocprof-compute and databases ----------------------------------------------------------
+
+
+def test_a_pass_of_rocprof_compute_counts_numbers_only(tmp_path):
+    rows = [{"A": -1, "B": 3}, {"A": "x", "B": 4, "Dispatch_ID": 1}]
+    (run,) = read_counters(compute_csv(tmp_path / "SQ_A.csv", rows))
+    found = [{n: v for n, v in k.items() if n in "AB"} for k in by_kernel(run).values()]
+    assert found == [{"B": 3}, {"B": 4}]
+    assert sorted(run.skipped.values()) == [1, 1]  # one below zero, one no number
+    with pytest.raises(TraceFormatError, match="no count that is a number"):
+        read_counters(compute_csv(tmp_path / "none" / "SQ_A.csv", [{"A": "x"}]))
+
+
+def test_a_database_of_texts_is_refused(tmp_path):
+    path = database(
+        tmp_path / "results.db",
+        {
+            "counters_collection": (
+                "guid, dispatch_id, pid, kernel_name, counter_name, value",
+                [("g", 1, "seven", "gemm", "A", 3.0)],
+            )
+        },
+    )
+    with pytest.raises(TraceFormatError, match=r"results\.db .* cannot be read"):
+        read_counters(path)
