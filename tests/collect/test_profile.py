@@ -1,50 +1,22 @@
-"""``profile()``: what it leaves on disk and what it leaves of itself in the process."""
+"""``profile()``: what it leaves on disk, and how it gets on with others."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import signal
 import threading
 
 import pytest
 import torch
 from collect import recorded
+from collect.leaks import ROW, replaceable, train
 from torch import nn
 from torch._C._profiler import _ExperimentalConfig
 from torch.autograd import profiler as autograd_profiler
-from torch.optim import optimizer as optimizer_module
 
 from chopper_jupyter import profile
-from chopper_jupyter.collect.segment import Segment, profiler_running
 from chopper_jupyter.core.errors import CollectError
-
-ROW = torch.ones(2, 4)
-
-
-def train(turns=4, model=None, then=lambda _: None):
-    model = model or nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for turn in range(turns):
-        model(ROW).sum().backward()
-        optimizer.step()
-        then(turn)
-
-
-def replaceable():
-    """Everything a recording replaces for a while."""
-    return {
-        "call": vars(nn.Module)["__call__"],
-        "prepare": vars(autograd_profiler.profile)["_prepare_trace"],
-        "exit": vars(autograd_profiler.profile)["__exit__"],
-        "engine": torch.autograd._engine_run_backward,
-        "scaler": vars(torch.amp.GradScaler)["step"],
-        "hooks": dict(optimizer_module._global_optimizer_post_hooks),
-        "running": profiler_running(),
-        "sigint": signal.getsignal(signal.SIGINT),
-        "kineto": os.environ.get("KINETO_LOG_LEVEL"),
-    }
 
 
 @pytest.fixture(autouse=True)
@@ -53,91 +25,6 @@ def untouched():
     before = replaceable()
     yield before
     assert replaceable() == before
-
-
-class TestRestoring:
-    def test_after_the_block(self, tmp_path, untouched):
-        with profile(tmp_path):
-            assert vars(nn.Module)["__call__"] is not untouched["call"]
-            train()
-
-    def test_modules_run_untouched_once_the_window_is_closed(self, tmp_path, untouched):
-        seen = []
-        with profile(tmp_path, warmup=0, iterations=2):
-            train(5, then=lambda _: seen.append(nn.Module.__call__ is untouched["call"]))
-            assert not profiler_running()
-        assert seen == [False, False, True, True, True]
-
-    @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-    def test_errors_pass_through_unchanged(self, tmp_path, error):
-        raised = error("mine")
-
-        def fail():
-            train(2)
-            raise raised
-
-        with pytest.raises(error) as caught, profile(tmp_path) as recording:
-            fail()
-        assert caught.value is raised
-        assert caught.value.__context__ is None
-        assert recording.recorded_iterations == 2
-        assert recorded.run(tmp_path)["ranks"] == {"0": "partial"}
-        assert recording.trace.iterations == [0, 1]
-
-    def test_error_after_the_window_leaves_a_complete_recording(self, tmp_path):
-        def fail(turn):
-            if turn == 2:
-                raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError), profile(tmp_path, warmup=0, iterations=1):
-            train(3, then=fail)
-        assert recorded.run(tmp_path)["ranks"] == {"0": "complete"}
-
-    def test_whoever_patched_over_us_stays(self, tmp_path, untouched):
-        with profile(tmp_path):
-            ours = nn.Module.__call__
-
-            def theirs(self, *args, **kwargs):
-                return ours(self, *args, **kwargs)
-
-            nn.Module.__call__ = theirs
-            train()
-        assert nn.Module.__call__ is theirs
-        train()  # through our replacement, which does nothing any more
-        nn.Module.__call__ = untouched["call"]
-
-    def test_when_starting_fails(self, tmp_path, monkeypatch):
-        def broken(_options):
-            message = "no profiler today"
-            raise RuntimeError(message)
-
-        monkeypatch.setattr("chopper_jupyter.collect.tape.Segment", broken)
-        with pytest.raises(CollectError, match="today"), profile(tmp_path):
-            pass
-        monkeypatch.undo()
-        with profile(tmp_path):
-            train()
-
-    @pytest.mark.parametrize("when", ["opens", "closes"])
-    def test_interrupt_while_the_window(self, tmp_path, monkeypatch, when):
-        """Ctrl-C gets through, but only after the profiler has stopped and all is saved."""
-        real, stops = Segment.stop, []
-
-        def interrupted(segment):
-            stops.append(segment)
-            if len(stops) == (1 if when == "opens" else 2):
-                os.kill(os.getpid(), signal.SIGINT)
-            real(segment)
-
-        monkeypatch.setattr(Segment, "stop", interrupted)
-        turns = []
-        recording = profile(tmp_path, warmup=0, iterations=1)
-        with pytest.raises(KeyboardInterrupt), recording:
-            train(3, then=turns.append)
-        assert turns == ([] if when == "opens" else [0])
-        state = "partial" if when == "opens" else "complete"
-        assert recorded.run(tmp_path)["ranks"] == {"0": state}
-        assert recording.trace.iterations == turns
 
 
 class TestFolder:
