@@ -29,10 +29,14 @@ if TYPE_CHECKING:
 TOP = 12
 """Ops of the table."""
 
+COLUMNS = (
+    "phase", "op", "time_ms", "time_ms_std", "share_percent", "kernels", "overlap_percent",
+)  # fmt: skip
+
 _HOME = re.compile(r"(/home/|/Users/|/root\b/?|[A-Za-z]:\\Users\\)[^\s/\\\"':]*")
 _NOTHING = (
-    "<p>Nothing stood out: no cause of idle time, no communication, GPU, clock or iteration is "
-    "beyond the threshold from which it would be named.</p>"
+    "Nothing stood out: no cause of idle time, no communication, GPU, clock or iteration is "
+    "beyond the threshold from which it would be named."
 )
 _METHOD = (
     "Times are means per iteration and GPU after warm-up. Kernels are linked to their launch, "
@@ -101,7 +105,8 @@ class Report:
     def to_markdown(self) -> str:
         """Return headline, findings, longest ops and data quality as Markdown, for issues."""
         lines = [f"### {self._title}", "", "```", *headline(self._trace).lines, "```", ""]
-        lines += [f"{i}. {_markdown(line)}" for i, line in enumerate(self._findings(), 1)]
+        said = [f"{i}. {_markdown(line)}" for i, line in enumerate(self._findings(), 1)]
+        lines += said or [_NOTHING]
         top = self._top()
         lines += ["", _markdown_table(top)]
         if self._before is not None:
@@ -115,7 +120,7 @@ class Report:
         parts = [
             f"<h1>{html.escape(self._title)}{' (simulated)' * self._unsaid_simulation()}</h1>",
             headline(trace)._repr_html_(),
-            f"<h2>Findings</h2>{_list(self._findings(), 'ol') or _NOTHING}",
+            f"<h2>Findings</h2>{_list(self._findings(), 'ol') or f'<p>{_NOTHING}</p>'}",
             "<h2>Explore</h2>",
             Explorer(trace)._repr_html_(),
             *self._figures(with_bokeh=with_bokeh),
@@ -169,7 +174,8 @@ class Report:
         }
 
     def _top(self) -> pd.DataFrame:
-        return summarize(self._trace, ["phase", "op"]).head(TOP)
+        rows = summarize(self._trace, ["phase", "op"])
+        return rows[[name for name in COLUMNS if name in rows]].head(TOP)
 
     def _differences(self, before: Trace) -> pd.DataFrame:
         names = ["phase", "op", "side", "time_a_ms", "time_b_ms", "difference_ms"]

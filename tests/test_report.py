@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 from dataclasses import replace
+from pathlib import Path
 
+import papermill
 import pyarrow as pa
 import pytest
 from builders import Rank, llama_trace, trace_of
@@ -88,6 +90,23 @@ def test_names_are_text():
     nasty = trace_of([{"op": "<img src=x onerror=alert(1)>|", "iteration": 0}])
     assert "<img src=x" not in Report(nasty)._repr_html_().split("<script")[0]
     assert "&lt;img src=x onerror=alert(1)>\\|" in Report(nasty).to_markdown()
+
+
+def test_papermill_makes_the_report_of_a_run(tmp_path):
+    template = Path(__file__).parents[1] / "example_notebooks" / "report_template.ipynb"
+    saved = llama_trace(gpus=2, iterations=3, layers=2).save(tmp_path / "run")
+    told = {"run_folder": str(saved), "compare_with": str(saved), "title": "Told <name>",
+            "save_as": str(tmp_path / "r.html")}  # fmt: skip
+    made = papermill.execute_notebook(
+        template, tmp_path / "made.ipynb", told, cwd=tmp_path, progress_bar=False
+    )
+    page = made.cells[-1].outputs[0].data["text/html"]
+    assert "<h1>Told &lt;name&gt;</h1>" in page
+    assert "Compared with" in page
+    assert "data-chopper-static=" in page
+    assert "<h1>Told &lt;name&gt;</h1>" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert not [out for cell in made.cells for out in cell.get("outputs", ())
+                if out.output_type == "error"]  # fmt: skip
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):

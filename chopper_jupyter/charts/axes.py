@@ -20,6 +20,9 @@ ROW, AROUND = 17, 96
 NARROW = 470
 """Pixels that a legend can count on: it wraps there rather than being cut."""
 
+LEFT = 66
+"""Pixels left of the axes of figures that stand above each other: they begin at one place."""
+
 TICKS = 5
 
 

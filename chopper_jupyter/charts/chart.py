@@ -109,7 +109,8 @@ def table_html(data: pd.DataFrame, rows: int = ROWS) -> str:
     )
     more = f"<p>{len(data) - rows:,} more rows</p>" if len(data) > rows else ""
     head = f"<thead><tr>{head}</tr></thead>"
-    return f'<table style="font-size: 12px">{head}<tbody>{body}</tbody></table>{more}'
+    table = f'<table style="font-size: 12px">{head}<tbody>{body}</tbody></table>'
+    return f'<div style="overflow-x: auto">{table}</div>{more}'
 
 
 def _cell(value: Any) -> str:

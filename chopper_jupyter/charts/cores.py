@@ -9,7 +9,7 @@ import pandas as pd
 from bokeh.layouts import column
 from bokeh.models import ColorBar, ColumnDataSource, LinearColorMapper, NumeralTickFormatter
 
-from chopper_jupyter.charts.axes import FONT, hover, legend_below, plain_figure
+from chopper_jupyter.charts.axes import FONT, LEFT, hover, legend_below, plain_figure
 from chopper_jupyter.charts.chart import Chart
 from chopper_jupyter.charts.colours import theme
 from chopper_jupyter.charts.runs import provenance, titled
@@ -41,7 +41,7 @@ def cpu_utilization(trace: Trace) -> Chart:
     """
     data = use_of(trace)
     title = titled(trace, "Processor cores in use")
-    lines = plain_figure(title, y="cores", height=220)
+    lines = plain_figure(title, y="cores", height=220, min_border_left=LEFT)
     for place, (name, words) in enumerate(LINES.items()):
         if data[name].isna().all():
             continue
@@ -78,7 +78,7 @@ def _heat(trace: Trace, above: figure) -> figure:
     step = float(np.median(np.diff(np.unique(times)))) if len(np.unique(times)) > 1 else 1.0
     made = plain_figure(
         "", x="time in s", y=f"{what} core", y_range=(-0.5, len(used) - 0.5), x_range=above.x_range,
-        height=min(340, 110 + 14 * len(used)),
+        height=min(380, 150 + 14 * len(used)), min_border_left=LEFT,
     )  # fmt: skip
     mapper = LinearColorMapper(palette=list(theme().ramp), low=0, high=1)
     made.image([grid[used]], x=float(times.min()) - step / 2, y=-0.5, dh=len(used),
@@ -88,10 +88,11 @@ def _heat(trace: Trace, above: figure) -> figure:
     made.yaxis.major_label_overrides = {i: rows[i] for i in named}
     made.ygrid.grid_line_color = None
     bar = ColorBar(
-        color_mapper=mapper, width=8, formatter=NumeralTickFormatter(format="0 %"),
+        color_mapper=mapper, width=220, height=8, orientation="horizontal", location="left",
+        formatter=NumeralTickFormatter(format="0 %"),
         background_fill_color=theme().page, major_label_text_color=theme().faint,
         border_line_color=None, padding=4,
         major_label_text_font=FONT,
     )  # fmt: skip
-    made.add_layout(bar, "right")
+    made.add_layout(bar, "below")
     return made

@@ -10,7 +10,7 @@ from bokeh.layouts import column as below
 from bokeh.models import ColumnDataSource, FixedTicker, NumeralTickFormatter, Range1d
 from bokeh.plotting import figure
 
-from chopper_jupyter.charts.axes import hover, one_legend, plain_figure, text
+from chopper_jupyter.charts.axes import LEFT, hover, one_legend, plain_figure, text
 from chopper_jupyter.charts.chart import Chart
 from chopper_jupyter.charts.colours import theme
 from chopper_jupyter.charts.runs import (
@@ -116,7 +116,8 @@ def overlap_by_layer(runs: Runs, op: str | None = None, phase: str = "forward") 
     colour, dash = colour_of(runs), dash_of(runs)
     for column, label in (("overlap_ratio", "overlap ratio"), ("normalised", "elapsed / median")):
         last = bool(drawn)
-        made = plain_figure("" if last else title, x="layer" if last else "", y=label, height=210)
+        made = plain_figure("" if last else title, x="layer" if last else "", y=label, height=210,
+                            min_border_left=LEFT)  # fmt: skip
         for run, part in data.groupby("run", sort=False):
             table = _along(part, layers, column)
             _band(made, table, colour[str(run)], dash[str(run)], str(run))

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from bokeh.layouts import column
 from bokeh.models import ColumnDataSource, Range1d
 
-from chopper_jupyter.charts.axes import hover, one_legend, plain_figure, text
+from chopper_jupyter.charts.axes import LEFT, hover, one_legend, plain_figure, text
 from chopper_jupyter.charts.chart import Chart
 from chopper_jupyter.charts.runs import Runs, colour_of, dash_of, per_run, provenance, titled
 from chopper_jupyter.core.analysis.frequency import SENSOR_COMMAND
@@ -28,7 +28,7 @@ SENSORS = {
     "memory_clock_mhz": ("memory clock", "MHz", 1.0),
     "power_w": ("GPU power", "W", 1.0),
     "cpu_power_w": ("processor power", "W", 1.0),
-    "memory_used_bytes": ("GPU memory in use", "GB", 1e-9),
+    "memory_used_bytes": ("memory in use", "GB", 1e-9),
 }
 """Name, unit and factor to it of each metric."""
 
@@ -97,6 +97,7 @@ def frequency_power(runs: Runs) -> Chart:
         what, unit, _ = SENSORS[name]
         made = plain_figure(
             "" if drawn else title, y=f"{what}\nin {unit}", height=130 if drawn else 152,
+            min_border_left=LEFT,
             **({"x_range": drawn[0].x_range} if drawn else {}),
         )  # fmt: skip
         _lines(made, runs, data[data[name].notna()], name)
