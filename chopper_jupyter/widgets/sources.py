@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from chopper_jupyter.core.analysis.colour_measures import colour_measures
 from chopper_jupyter.core.analysis.cube import LevelCodes, level_codes
 from chopper_jupyter.core.analysis.parts import part_codes
 from chopper_jupyter.core.analysis.taken_apart import TakenApart, take_apart
@@ -35,8 +36,10 @@ class Sources:
 
     @cached_property
     def codes(self) -> LevelCodes:
-        """Levels and measures of the included kernels."""
-        return level_codes(self.trace)
+        """Levels and measures of the included kernels, with those that only colour them."""
+        made = level_codes(self.trace)
+        more = colour_measures(self.trace, made.included)
+        return replace(made, measures={**made.measures, **more}) if more else made
 
     @cached_property
     def members(self) -> Members:

@@ -156,6 +156,7 @@ def measures_of_kernels(
     doubtful = doubtful_cycles(counts, gpu, time, hardware)
     return {
         "time_ns": time,
+        "compute_ns": time,
         "flops": model.flops,
         "matrix_flops": counts.get("matrix_flops", unknown),
         "peak_ns": peak_ns,

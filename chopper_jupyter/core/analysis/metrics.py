@@ -103,11 +103,16 @@ class Metric:
 
 
 _SUFFIXES = {"ms": "ms", "µs": "us", "%": "percent", "MB": "mb", "TFLOP/s": "", "": "",
-             "GB/s": "gb_s", "FLOP/B": "flop_per_byte", "B": "bytes"}  # fmt: skip
+             "MHz": "mhz", "GB/s": "gb_s", "FLOP/B": "flop_per_byte", "B": "bytes"}  # fmt: skip
 """Column suffix of each unit; a metric named after its unit needs none."""
 
 _DERIVED_MEASURES = (
     ("matrix_flops", "Matrix FLOPs", "FLOP", "operations of the matrix units, counted"),
+    ("launch_ns", "Launch overhead", "ns", "idle time until launched, and until started"),
+    ("launched", "Launched", "", "compute kernels whose launch call was recorded"),
+    ("clock_cycles", "Cycles", "", "time at the clock that sensors saw"),
+    ("clocked_ns", "Clocked", "ns", "time of the kernels whose clock is known"),
+    ("compute_ns", "Compute", "ns", "time of compute kernels"),
     ("peak_ns", "Time at peak", "ns", "operations by shape over the peak of their format"),
     ("matrix_busy_cycles", "Matrix busy", "", "cycles in which matrix units worked"),
     ("matrix_capacity_cycles", "Matrix cycles", "", "cycles of all matrix units"),
@@ -168,10 +173,16 @@ METRICS: dict[str, Metric] = {
                "wall time accounted for per iteration and GPU, nothing twice"),
         Metric("idle", "Idle", "ms", {"idle_ns": 1e-6}, _EACH,
                "idle time per iteration and GPU that these kernels ended"),
+        Metric("launch", "Launch overhead", "µs", {"launch_ns": 1e-3}, {"launched": 1.0},
+               "mean idle time before a compute kernel: not launched yet, or not started",
+               "launched"),
+        Metric("clock", "Clock", "MHz", {"clock_cycles": 1e3}, {"clocked_ns": 1.0},
+               "mean clock of the GPU while compute kernels ran, as sensors saw it", "clocked_ns"),
         Metric("tflops", "Throughput", "TFLOP/s", {"flops": 1e-3}, {"time_ns": 1.0},
                "operations by shape over kernel time", "flops"),
-        Metric("peak_share", "Share of peak", "%", {"peak_ns": 1.0}, {"time_ns": 1.0},
-               "operations by shape, as a share of the peak of their format", "peak_ns"),
+        Metric("peak_share", "Share of peak", "%", {"peak_ns": 1.0}, {"compute_ns": 1.0},
+               "operations by shape, as a share of what compute kernels could do at the peak of "
+               "their format", "peak_ns"),
         Metric("utilization", "Matrix utilisation", "%", {"matrix_busy_cycles": 1.0},
                {"matrix_capacity_cycles": 1.0}, "share of cycles in which the matrix units worked",
                "matrix_capacity_cycles"),
