@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from chopper_jupyter.core.analysis.breakdown import PARTS, breakdown
 from chopper_jupyter.core.analysis.included import Included, included
 from chopper_jupyter.core.analysis.iteration_time import IterationTime, iteration_time
+from chopper_jupyter.core.analysis.memory_peaks import memory_text
 from chopper_jupyter.core.analysis.quantities import counted, duration, number, percent, time_range
 from chopper_jupyter.core.analysis.recording_cost import cost_text
 from chopper_jupyter.core.analysis.summary import summarize
@@ -106,6 +107,7 @@ def _time_facts(trace: Trace, which: Included) -> list[tuple[str, str]]:
         (label, _iteration_text(found, len(which.gpus), trace.info.device_kind)),
         ("Time", _breakdown_text(trace)),
         ("Top ops", f"{_top_ops(trace)} of {what} time"),
+        ("Memory", memory_text(trace, which)),
         ("Processors", cores_text(trace)),
         ("Clocks", clocks_text(trace)),
         ("Covers", _covers(which, what)),

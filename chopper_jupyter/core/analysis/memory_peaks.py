@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from chopper_jupyter.core.analysis.grouping import Floats, Key, group
 from chopper_jupyter.core.analysis.metrics import MAXIMA
+from chopper_jupyter.core.analysis.quantities import size
 from chopper_jupyter.core.errors import MissingDataError
 
 if TYPE_CHECKING:
@@ -63,12 +64,41 @@ def peaks(trace: Trace, which: Included, keys: Sequence[Key], groups: Groups) ->
     of_kernels = np.full(shared.count, -1, np.int64)
     of_kernels[shared.of_row[: groups.count]] = np.arange(groups.count)
     at = of_kernels[shared.of_row[groups.count :]]
-    after = _numbers(memory["allocated_bytes"])
-    before = after - _numbers(memory["bytes"])
-    values = (np.maximum(before, after), _numbers(memory["reserved_bytes"]))
+    values = (_allocated(memory), _numbers(memory["reserved_bytes"]))
     return {
         name: _most(at, column, groups.count) for name, column in zip(MAXIMA, values, strict=True)
     }
+
+
+def memory_text(trace: Trace, which: Included) -> str:
+    """Say how much memory was in use at most, and where; empty if it was not recorded.
+
+    Examples
+    --------
+    >>> from chopper_jupyter.core.analysis.included import included
+    >>> from chopper_jupyter.core.trace import Trace
+    >>> trace = Trace.from_tables({})
+    >>> memory_text(trace, included(trace))
+    ''
+    """
+    memory = _covered(trace.memory, which)
+    if not memory.num_rows:
+        return ""
+    allocated = _allocated(memory)
+    at = int(allocated.argmax())
+    row = memory.slice(at, 1).to_pylist()[0]
+    device = f"{'rank' if trace.info.device_kind == 'cpu' else 'GPU'} {row['gpu']}"
+    places = [device if len(which.gpus) > 1 else None, row["phase"], row["layer"]]
+    where = ", ".join(place for place in places if place)
+    reserved = pc.max(memory["reserved_bytes"]).as_py()
+    text = f"at most {size(allocated[at])} allocated" + (f" ({where})" if where else "")
+    return text + (f", {size(reserved)} reserved" if reserved is not None else "")
+
+
+def _allocated(memory: pa.Table) -> Floats:
+    """Return the larger of what was allocated before and after each change."""
+    after = _numbers(memory["allocated_bytes"])
+    return np.maximum(after, after - _numbers(memory["bytes"]))
 
 
 def _covered(memory: pa.Table, which: Included) -> pa.Table:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chopper_jupyter import summarize
+from chopper_jupyter.core.analysis.headline import headline
 from chopper_jupyter.core.errors import MissingDataError
 from chopper_jupyter.core.schema import conform
 from chopper_jupyter.core.trace import altered
@@ -83,6 +84,15 @@ def test_it_is_not_asked_for_by_default_and_needs_a_recording():
         summarize(on_cpu, metrics=["peak_reserved"])
     with pytest.raises(MissingDataError, match="memory belongs to no kernel"):
         summarize(trace, "kernel", ["peak_allocated"])
+
+
+def test_the_headline_says_how_much_and_where():
+    said = dict(headline(with_memory(KERNELS, CHANGES)).facts)["Memory"]
+    assert said == "at most 5.90 kB allocated (forward, b), 9.00 kB reserved"
+    second = [(1, 0, None, None, 7000, None)]
+    trace = with_memory([*KERNELS, kernel(1, 0, "forward", "a")], [*CHANGES[:1], *second])
+    assert dict(headline(trace).facts)["Memory"].startswith("at most 7.00 kB allocated (GPU 1)")
+    assert "Memory" not in dict(headline(trace_of(KERNELS)).facts)
 
 
 level = st.tuples(
