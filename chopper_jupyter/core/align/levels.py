@@ -99,7 +99,8 @@ class _Work:
     optimizer: Ints  # nearest optimizer call
     user: Ints  # nearest user range that may name an operation
     top: Ints  # outermost operator below the nearest scope
-    scaling: Mask  # what a GradScaler updates after a step
+    unscales: Mask  # what a GradScaler runs before a step
+    updates: Mask  # and after it
     layers: Words
     ops: Words
 
@@ -152,9 +153,13 @@ def _prepare(host: Host, flows: pa.Table) -> _Work:
     is_engine = host.named(lambda word: word.startswith(autograd.ENGINE))
     scope = found.is_module | is_engine | is_optimizer
     top = forest.outermost_below(scope, host.is_op & ~is_engine)
+    unscales, updates = (
+        scaler.part(operator, forest, host.names, host.words, top, is_optimizer)
+        for operator in (scaler.UNSCALE, scaler.UPDATE)
+    )
     return _Work(
         host, found, grad, module, forest.nearest(is_optimizer), forest.nearest(names_op), top,
-        scaler.updates(forest, host.names, host.words, top, is_optimizer), Words(), Words(),
+        unscales, updates, Words(), Words(),
     )  # fmt: skip
 
 
@@ -237,9 +242,8 @@ def _outside(work: _Work, phase: Ints, op: Ints, placed: outside.Place) -> None:
         phase[loss & ~of_top & (work.top >= 0) & seeds[work.top]] = BACKWARD
     top_name = np.where(work.top >= 0, host.names[work.top], -1)
     clips = np.array([w in outside.CLIP for w in host.words], bool)
-    scales = np.array(["_amp_" in w for w in host.words], bool)
     known = top_name >= 0
-    amp = free & known & (pick(scales, top_name) | work.scaling)
+    amp = free & known & (work.unscales | work.updates)
     wrapper = host.forest.nearest(host.named(scopes.is_wrapper)) >= 0
     phase[free & placed.before_step & wrapper] = BACKWARD  # the tail of a sharded backward
     before_step = free & placed.before_step & ~wrapper
@@ -303,7 +307,7 @@ def _iterations(work: _Work) -> iterations.Iterations:
 
     marks = host.named(lambda w: parse_iteration_mark(w) is not None)
     optimizer = host.is_annotation & host.named(scopes.is_optimizer)
-    tail = optimizer | (work.scaling & (work.top == np.arange(len(work.top))))
+    tail = optimizer | (work.updates & (work.top == np.arange(len(work.top))))
     others = host.is_op & (host.forest.nearest(tail) < 0) if marks.any() else marks
     return iterations.find(
         ranges(marks),

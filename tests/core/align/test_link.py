@@ -174,8 +174,11 @@ def scaled_step(r: Rank, number: int) -> None:
         r.launch(f"forward_{number}")
     with r.backward("MmBackward0", number, tid=9):
         r.launch(f"back_{number}")
-    with r.op("aten::_amp_foreach_non_finite_check_and_unscale_"):
-        r.launch(f"unscale_{number}")
+    for name in ("reciprocal", "full", "_amp_foreach_non_finite_check_and_unscale_"):
+        with r.op(f"aten::{name}"):
+            r.launch(f"{name}_{number}")
+    with r.op("aten::reciprocal"):
+        r.launch(f"clip_{number}")
     with r.annotation("Optimizer.step#SGD.step"), r.op("aten::add_"):
         r.launch(f"step_{number}")
     for name in ("to", "add_", "_amp_update_scale_"):
@@ -185,7 +188,7 @@ def scaled_step(r: Rank, number: int) -> None:
         r.launch(f"zero_{number}")
 
 
-def test_the_update_of_a_grad_scaler_is_part_of_the_iteration_it_ends():
+def test_what_a_grad_scaler_runs_is_part_of_the_iteration_it_ends():
     r = Rank()
     for number in range(2):
         with r.op("aten::to"):
@@ -193,7 +196,9 @@ def test_the_update_of_a_grad_scaler_is_part_of_the_iteration_it_ends():
         scaled_step(r, number)
     found = rows(r)
     for number in range(2):
-        for name in ("unscale", "to", "add_", "_amp_update_scale_"):
+        assert levels(found[f"clip_{number}"]) == ("optimizer", None, "clip")
+        unscaling = ("reciprocal", "full", "_amp_foreach_non_finite_check_and_unscale_")
+        for name in (*unscaling, "to", "add_", "_amp_update_scale_"):
             assert levels(found[f"{name}_{number}"]) == ("optimizer", None, "unscale")
             assert found[f"{name}_{number}"]["iteration"] == number
         assert found[f"zero_{number}"]["iteration"] == number
