@@ -17,7 +17,7 @@ from chopper_jupyter.core.analysis.included import Include, Included, included
 from chopper_jupyter.core.analysis.joined_groups import joined_groups, values_of
 from chopper_jupyter.core.analysis.levels import encode, key_names
 from chopper_jupyter.core.analysis.samples import metrics_of
-from chopper_jupyter.core.errors import SchemaError
+from chopper_jupyter.core.errors import MissingDataError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -143,8 +143,9 @@ def _causes(
     reason = why_not(traces, rows.names)
     if reason:
         return {}, reason
-    found, notes = causes(traces, rows, include)
-    if not found:
+    try:
+        found, notes = causes(traces, rows, include)
+    except MissingDataError:
         return {}, NO_THEORY
     columns = {name: pa.array(values, from_pandas=True) for name, values in found.items()}
     return columns | {"note": pa.array(notes, pa.string())}, SPLIT

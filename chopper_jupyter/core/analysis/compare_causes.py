@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chopper_jupyter.core.analysis.collective_parts import CollectiveParts, collective_parts
-from chopper_jupyter.core.analysis.grouping import Key, group
+from chopper_jupyter.core.analysis.grouping import group
 from chopper_jupyter.core.analysis.instance_parts import (
     FACTORS,
-    InstanceParts,
-    instance_parts,
     logarithmic_mean,
 )
 from chopper_jupyter.core.analysis.joined_groups import joined_groups, values_of
@@ -28,13 +25,16 @@ from chopper_jupyter.core.analysis.measured_overheads import (
     half_widths,
     reasons_of,
 )
-from chopper_jupyter.core.analysis.op_instances import LEVELS, instances
+from chopper_jupyter.core.analysis.op_instances import LEVELS
+from chopper_jupyter.core.analysis.taken_apart import take_apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from chopper_jupyter.core.analysis.grouping import Floats, Groups, Ints
+    from chopper_jupyter.core.analysis.collective_parts import CollectiveParts
+    from chopper_jupyter.core.analysis.grouping import Floats, Groups, Ints, Key
     from chopper_jupyter.core.analysis.included import Include
+    from chopper_jupyter.core.analysis.instance_parts import InstanceParts
     from chopper_jupyter.core.analysis.op_instances import Instances
     from chopper_jupyter.core.analysis.timeline import Mask
     from chopper_jupyter.core.trace import Trace
@@ -151,14 +151,17 @@ def causes(
     -------
     columns : dict of str to float64 array
         In ms per row, NaN where not known: parts that add up to the difference, and intervals
-        of the uncertain ones. Empty where nobody knows how fast the kernels of a run could be.
+        of the uncertain ones.
     notes : list of str or None
         Per row, why parts are not known.
+
+    Raises
+    ------
+    MissingDataError
+        If nobody knows how fast the kernels of a run could be.
     """
     names = tuple(dict.fromkeys((*rows.names, *CELL)))
     runs = [_run(t, names, n, include) for t, n in zip(traces, rows.instances, strict=True)]
-    if not all(_has_theory(run) for run in runs):
-        return {}, []
     keys, joined, place = joined_groups([(run.keys, run.groups) for run in runs])
     for run, of_group in zip(runs, place, strict=True):
         of_row, ops = of_group[run.groups.of_row], len(run.found)
@@ -171,20 +174,11 @@ def causes(
 
 
 def _run(trace: Trace, names: Sequence[str], each: int, include: Include) -> _Run:
-    found = instances(trace, include)
-    calls = collective_parts(trace, found.collectives, found.hardware)
-    keys = []
-    for name in names:
-        one, other = found.keys[name], found.collective_keys[name]
-        keys.append(Key(name, one.values, np.concatenate([one.codes, other.codes])))
-    groups = group(keys, len(found) + len(found.collectives))
-    none = np.zeros(0, np.int64)
-    parts = instance_parts(trace, found)
-    return _Run(found, parts, calls, keys, groups, _MS / max(each, 1), none, none)
-
-
-def _has_theory(run: _Run) -> bool:
-    return any(np.isfinite(made.theoretical).any() for made in (run.parts, run.calls))
+    apart = take_apart(trace, include)
+    keys, none = apart.keys(names), np.zeros(0, np.int64)
+    groups = group(keys, apart.rows)
+    per = _MS / max(each, 1)
+    return _Run(apart.found, apart.parts, apart.calls, keys, groups, per, none, none)
 
 
 def _cells(runs: Sequence[_Run], row: Ints, matched: Mask, rows: int) -> _Cells:
