@@ -49,7 +49,7 @@ js: $(FRONT_END)  ## build the front end
 
 notebooks: $(ENV)  ## execute the example notebooks again, in place
 	rm -rf build/notebooks && mkdir -p build/notebooks && cp $(NOTEBOOKS) build/notebooks/
-	cd build/notebooks && KINETO_LOG_LEVEL=6 ../../$(BIN)/$(EXECUTE) --inplace *.ipynb
+	cd build/notebooks && CHOPPER_FULL=1 KINETO_LOG_LEVEL=6 ../../$(BIN)/$(EXECUTE) --inplace *.ipynb
 	cp build/notebooks/*.ipynb example_notebooks/
 
 clean:  ## remove all that make and the tools made
