@@ -13,6 +13,7 @@ from paper_formulas import INSTANCE, paper
 from simulated_runs import simulated_trace
 from timed_traces import by_key
 
+from chopper_jupyter import add_counters
 from chopper_jupyter.core.analysis.overheads import overheads
 from chopper_jupyter.core.errors import MissingDataError, SchemaError
 from chopper_jupyter.simulate import Injections
@@ -181,3 +182,22 @@ def test_real_mi210_counters_against_the_formulas():
         assert one["Ovr_inst"] == 1
         chain = one["D_thr"] * one["Ovr_inst"] * one["Ovr_util"]
         assert chain == pytest.approx(one["D_peak"], rel=1e-12)
+
+
+@pytest.mark.real
+@pytest.mark.skipif(FOLDER is None, reason="CHOPPER_REAL_DATA is not set")
+def test_real_mi210_counters_that_were_read_and_matched_against_the_formulas():
+    root = Path(FOLDER, "counters", "rocprofv3", "mi210_vllm_packed")
+    rows = rocprof_rows(*root.rglob("*counter_collection.csv"))
+    place = {"gpu": 0, "phase": "forward", "layer": None, "op": "linear", "kind": "compute"}
+    rows = [
+        row | place | {"iteration": i, "flops": 196608 * 16384} for i, row in enumerate(rows)
+    ]  # the timed run is the one that counted, without its counters
+    timed = counted_trace([row | {"counters": {}} for row in rows], "AMD Instinct MI210")
+    trace = add_counters(timed, root)
+    assert set(trace.quality.counted["op"].values()) == {1.0}
+    expected = check(
+        trace, rows, units=104, dies=1, peak=104 * 1024 * 1.7e9, clock=1.7e9
+    )  # instructions by format were not counted, so that factor is null
+    found = [100 / one["Ovr_util"] for one in expected.values()]
+    assert found == pytest.approx([25.830, 26.314, 25.630], abs=5e-4)

@@ -13,6 +13,7 @@ from counted_traces import counted_trace, rocprof_rows
 
 from chopper_jupyter import add_counters, efficiency, read_trace
 from chopper_jupyter.core import hardware
+from chopper_jupyter.core.analysis import counted
 from chopper_jupyter.core.analysis.counted import counted_measures, doubtful_cycles
 from chopper_jupyter.core.errors import AlignmentError, PartialTraceWarning
 
@@ -66,6 +67,37 @@ def test_cycles_of_long_kernels_are_of_use():
     answer = efficiency(counted_trace(rows, "AMD Instinct MI210"), "kernel")
     assert answer["utilization_percent"].iloc[0] == pytest.approx(25.92, abs=0.05)
     assert "for 0 % of the time not known" in answer.attrs["sources"]["utilization"]
+
+
+def test_a_product_of_4096_from_its_files_to_its_op():
+    """Three passes of one PyTorch program; the times of two of them are copies."""
+    names = ("Cijk_Ailk_Bljk_BBS_BH_Bias_HAS_SAV", "void at::native::vectorized_elementwise_kernel")
+    (path,) = (COUNTERS / "rocprofv3/mi210_pytorch_gemm").rglob("782163_counter_collection.csv")
+    rows = [
+        {"name": row["name"], "start_ns": row["start_ns"], "dur_ns": row["dur_ns"],
+         "op": "mm" if row["name"].startswith(names[0]) else "add",
+         "flops": 2 * 4096**3 if row["name"].startswith(names[0]) else None}
+        for row in rocprof_rows(path)
+    ]  # fmt: skip
+    assert [row["op"] for row in rows] == ["mm", "mm", "add", "add"]
+    trace = add_counters(counted_trace(rows, "AMD Instinct MI210"), path.parents[3])
+    assert {k for k in trace.quality.counted if k != "op"} == {"pass 0", "pass 1", "pass 2"}
+    assert all(share == 1 for one in trace.quality.counted.values() for share in one.values())
+    counted.add([{"measure": "matrix_flops_bf16", "vendor": "amd", "arch": "gfx90a",
+                  "expression": "16384 * SQ_INSTS_MFMA"}])  # fmt: skip
+    try:
+        answer = efficiency(trace).set_index("op")
+        counts = counted_measures(trace, trace.kernels)
+    finally:
+        counted._added.clear()
+    assert answer.loc["mm", "matrix_flops"] == 2 * 2 * 4096**3
+    assert answer.loc["mm", "padding"] == 1
+    assert answer.loc["add", "matrix_flops"] == 0
+    clock = 1e3 * counts["cycles"] / counts["counted_ns"]
+    np.testing.assert_allclose(clock, [1323, 1331, 1618, 1660], atol=1)
+    reads = {r["kernel_id"]: r["value"] for r in trace.counters.to_pylist()
+             if r["counter"] == "TCC_EA_RDREQ_sum"}  # fmt: skip
+    assert reads == {0: 3362736, 1: 3359357, 2: 4194345, 3: 4194310}
 
 
 def quietly(path):
