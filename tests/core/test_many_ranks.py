@@ -115,6 +115,12 @@ def test_a_script_needs_no_guard_and_need_not_even_be_a_file(tmp_path, way):
     assert (done.stdout.split(), done.stderr) == (["kernels", "8"], "")
 
 
+def test_a_worker_starts_without_pandas_which_takes_longer_than_a_small_rank():
+    code = "import sys, chopper_jupyter.core.rank_worker; print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_modules_in_the_current_folder_do_not_disturb_processes(tmp_path, monkeypatch):
     folder = write_ranks(tmp_path / "ranks")
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')")

@@ -165,7 +165,7 @@ def _copies(records: Records) -> dict[str, Any]:
 
 
 NOTHING = {
-    "domain": pa.array([], pa.string()), "name": pa.array([], pa.string()),
+    "domain": pa.nulls(0, pa.string()), "name": pa.nulls(0, pa.string()),
     **{name: np.zeros(0, np.int64) for name in ("tid", "start", "end", "correlation")},
 }  # fmt: skip
 
