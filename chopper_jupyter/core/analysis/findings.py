@@ -25,6 +25,7 @@ from chopper_jupyter.core.analysis.lost_waiting import (
 from chopper_jupyter.core.analysis.quantities import duration
 
 if TYPE_CHECKING:
+    from chopper_jupyter.core.analysis.lost_clock import CellClocks
     from chopper_jupyter.core.trace import Trace
 
 COLUMNS = (
@@ -91,7 +92,7 @@ def findings(trace: Trace) -> pd.DataFrame:
 def _losses(run: Run) -> list[Loss]:
     """Find the reasons one after the other; each takes what those before it leave."""
     clocks = clocks_of(run)
-    factors = factors_of(run.trace, run, clocks.slower)
+    factors = factors_of(run.trace, run, clocks.slower) if _may_tell(run, clocks) else None
     found: list[Loss] = []
     if factors is not None:
         clock = factors.on_grid(run, factors.lost(factors.clock))
@@ -107,6 +108,15 @@ def _losses(run: Run) -> list[Loss]:
     found += communication_losses(run)
     found += iteration_losses(run, found)
     return found
+
+
+def _may_tell(run: Run, clocks: CellClocks) -> bool:
+    """Tell if runs of ops may say anything: what is known of each takes long to work out."""
+    if run.trace.counters.num_rows or clocks.low.any():
+        return True
+    beside = run.trace.kernels["overlap_ns"].to_numpy().any()
+    shapes = run.trace.ops["input_shapes"]
+    return bool(beside and shapes.null_count < len(shapes))
 
 
 def _row(loss: Loss) -> dict[str, Any]:

@@ -27,6 +27,7 @@ counters are of another run anyway, and passes lack a kernel here and there."""
 
 NOTHING = -1
 
+NOT_ASKED = "effect of overlap not asked for"
 NOT_COUNTED = "no counters: utilisation is among the unexplained"
 DOUBTFUL = f"cycles of no use, utilisation is among the unexplained: {DOUBTFUL_KERNELS}"
 NO_CLOCK_OF_PEAK = "the clock of the peak is not known"
@@ -72,8 +73,20 @@ class InstanceParts:
     texts: tuple[str, ...]
 
 
-def instance_parts(trace: Trace, found: Instances) -> InstanceParts:
-    """Take the time of each instance apart."""
+def instance_parts(trace: Trace, found: Instances, *, worth: float = 0.0) -> InstanceParts:
+    """Take the time of each instance apart.
+
+    Parameters
+    ----------
+    trace : Trace
+        Holds the clocks.
+    found : Instances
+        The instances.
+    worth : float
+        If above 0, the effect of overlap, which takes long to estimate, is left out for ops of
+        which the least time is not known and for those that spend less than this share of the
+        time of all ops beside communication.
+    """
     measures = found.measures
     actual = found.sum(measures["time_ns"])
     logs, counted, peak = _counted(found)
@@ -89,7 +102,9 @@ def instance_parts(trace: Trace, found: Instances) -> InstanceParts:
         slower = np.log(found.clock_hz() / clocks.hz)
     logs["frequency"] = np.where(with_clock, slower, np.nan)
     loss = np.where(with_clock, slower, 0.0)
-    logs["overlap"], slope, effects = _overlap(found, actual, theoretical, loss)
+    under = found.sum(measures["under_ns"])
+    wanted = _wanted(found, under, theoretical, worth * float(actual.sum()))
+    logs["overlap"], slope, effects = _overlap(found, (actual, theoretical), loss, wanted)
     whole = np.isfinite(theoretical)
     products = whole & (np.nan_to_num(found.sum_known(measures["flops"])) > 0)
     applicable = {"overlap": whole, "frequency": with_clock & whole}
@@ -141,8 +156,11 @@ def _alike(found: Instances, peak: Floats) -> Ints:
     """Give runs of the same op with as much to do the same number; -1 for what is no product."""
     product = np.isfinite(peak) & (peak > 0)
     size = np.rint(100 * np.log(np.where(product, peak, 1.0))).astype(np.int64)
-    pairs = np.stack([found.op, size])
-    number = np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1)
+    size -= size.min(initial=0)
+    both = np.where(product, found.op * (int(size.max(initial=0)) + 1) + size, NOTHING)
+    if not product.any():
+        return both
+    number = np.unique(both, return_inverse=True)[1].reshape(-1)
     return np.where(product, number, NOTHING)
 
 
@@ -171,21 +189,33 @@ def _bound_by_compute(found: Instances) -> Mask:
     return np.asarray(peak > np.nan_to_num(found.sum_known(found.measures["memory_ns"])), bool)
 
 
+def _wanted(found: Instances, under: Floats, theoretical: Floats, least_ns: float) -> Mask:
+    """Mark the ops of which the effect of overlap is to be estimated."""
+    size = int(found.op.max(initial=-1)) + 1
+    known = np.bincount(found.op, ~np.isfinite(theoretical), size) == 0
+    time = np.bincount(found.op, under, size)
+    return np.asarray((least_ns <= 0) | (known & (time >= least_ns)), bool) | np.zeros(size, bool)
+
+
 def _overlap(
-    found: Instances, actual: Floats, theoretical: Floats, clock_loss: Floats
+    found: Instances, times: tuple[Floats, Floats], clock_loss: Floats, wanted: Mask
 ) -> tuple[Floats, Floats, list[Effect]]:
     """Return the log factor of overlap, its slope by the slowdown, and the effect of each op.
 
     What the clock cost (as a logarithm, NaN where not known) is taken out first where it is known
     of all instances of an op: a clock that falls with communication is no contention.
     """
+    actual, theoretical = times
     ratio = np.clip(found.sum(found.measures["under_ns"]) / np.maximum(actual, 1), 0, 1)
     logs, slope = np.full(len(found), np.nan), np.zeros(len(found))
     order = np.argsort(found.op, kind="stable")
     edges = np.searchsorted(found.op[order], np.arange(int(found.op.max(initial=-1)) + 2))
     iteration = found.keys["iteration"].codes.astype(np.int64)
     effects = []
-    for first, last in itertools.pairwise(edges):
+    for op, (first, last) in enumerate(itertools.pairwise(edges)):
+        if not wanted[op]:
+            effects.append(Effect(np.nan, np.nan, 0, NOT_ASKED))
+            continue
         rows = order[first:last]
         used = rows[actual[rows] > 0]
         size = np.log(theoretical[used])

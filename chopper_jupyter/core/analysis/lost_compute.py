@@ -35,6 +35,9 @@ SLOWED = 1.25
 """Factor beside communication from which on it is contention that stands out. Communication takes
 some compute units and bandwidth from every run that overlaps: 6 to 18 % are usual."""
 
+BESIDE = 0.001
+"""Share of the time of all ops that an op must spend beside communication to be looked at."""
+
 ALIKE = 0.01
 """Relative difference of the least times of an op's runs up to which they do the same work."""
 
@@ -98,7 +101,7 @@ def factors_of(trace: Trace, run: Run, slower: Floats) -> Factors | None:
         found = instances(trace, "measured")
         if not len(found):
             return None
-        parts = instance_parts(trace, found)
+        parts = instance_parts(trace, found, worth=BESIDE)
     keys = found.keys
     gpu = np.array([run.gpus.index(g) for g in keys["gpu"].values])[keys["gpu"].codes]
     order = {value: i for i, value in enumerate(run.iterations)}

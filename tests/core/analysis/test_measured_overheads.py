@@ -8,8 +8,14 @@ from counted_traces import counted_trace
 from overhead_runs import BANDWIDTH, CLOCK, FACTORS, overhead_run, true_parts
 
 from chopper_jupyter.core.analysis.efficiency import efficiency
-from chopper_jupyter.core.analysis.instance_parts import NOT_COUNTED, NOT_MODELLED
+from chopper_jupyter.core.analysis.instance_parts import (
+    NOT_ASKED,
+    NOT_COUNTED,
+    NOT_MODELLED,
+    instance_parts,
+)
 from chopper_jupyter.core.analysis.measured_overheads import PARTS
+from chopper_jupyter.core.analysis.op_instances import instances
 from chopper_jupyter.core.analysis.overheads import overheads
 from chopper_jupyter.core.errors import MissingDataError
 from chopper_jupyter.core.trace import Trace
@@ -279,3 +285,15 @@ def test_a_kernel_that_a_pass_lacks_costs_no_part_of_the_others(quiet):
                 expected = pytest.approx(truth[name], rel=0.01) if told else None
                 assert answer[op][f"{name}_ms"] == expected
             assert told or NOT_COUNTED in answer[op]["note"]
+
+
+def test_effects_of_overlap_are_estimated_only_where_they_are_worth_it(quiet):
+    found = instances(quiet.trace, "measured")
+    every = instance_parts(quiet.trace, found).effects
+    worth = instance_parts(quiet.trace, found, worth=0.2).effects
+    beside = np.bincount(found.op, found.sum(found.measures["under_ns"]))
+    asked = beside >= 0.2 * found.measures["time_ns"].sum()
+    assert sorted(set(asked.tolist())) == [False, True]
+    for one, other, mine in zip(every, worth, asked, strict=True):
+        assert one.reason == ""
+        assert other == one if mine else other.reason == NOT_ASKED
