@@ -122,7 +122,7 @@ def on_cpu(host: Host, levels: Levels) -> Kernels:
         end - start,
         at,
         levels.iteration[at],
-        collectives.Collectives(gloo[at], named, {}),
+        collectives.Collectives(gloo[at], named.dictionary_encode(), {}),
     )
     return Kernels(_table(rows, host, levels), [0])
 
@@ -188,7 +188,8 @@ def _operations(
     numbers = {word: code for code, word in enumerate(levels.ops)}
     name, words = codes(pa.chunked_array([collective.name]))
     told = np.array([word != collectives.UNKNOWN for word in words], bool)
-    rows = np.flatnonzero(collective.found & (told[name] | (op < 0)))
+    rows = np.flatnonzero(collective.found & (name >= 0))
+    rows = rows[told[name[rows]] | (op[rows] < 0)]
     to = np.full(len(words), -1, np.int64)
     for code in dict.fromkeys(name[rows].tolist()):
         to[code] = numbers.setdefault(words[code], len(numbers))

@@ -294,6 +294,23 @@ def test_cpu_only_traces_have_the_operators_that_compute_as_kernels():
     assert table.kernels["layer"].to_pylist() == ["fc", "fc"]
 
 
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [(["all_reduce"], ["all_reduce"]), (["new"], ["collective"])],
+)
+def test_collectives_of_gloo_are_kernels_that_name_themselves(names, told):
+    r = Rank(gpu=None)
+    with r.module("fc", "Linear"), r.op("aten::mm"):
+        r.now += 50
+    for name in names:
+        with r.annotation(f"gloo:{name}"):
+            r.now += 20
+    table = linked(r).kernels.to_pylist()
+    assert [(row["kind"], row["collective"], row["op"]) for row in table] == [
+        ("compute", None, "fc"), *(("collective", name, name) for name in told),
+    ]  # fmt: skip
+
+
 def test_an_operator_that_only_asks_a_flag_of_another_is_no_kernel():
     r = Rank(gpu=None)
     with r.op("aten::matmul"), r.op("aten::mm") as mm:
