@@ -16,7 +16,7 @@ from collect import ranks, truth
 from collect.judging import compare, mistakes, share
 from collect.one_kernel import PACKAGE, Kernel
 
-from chopper_jupyter import read_trace
+from chopper_jupyter import collectives, read_trace
 from chopper_jupyter.core.run_folder import rank_file, read_run
 
 KINDS = list(ranks.WRAP)
@@ -171,6 +171,9 @@ def test_collectives_are_the_same_on_all_ranks(recorded, launch, kind):
     expected = {"ddp": {"all_reduce", "broadcast"}}.get(kind, {"all_gather", "reduce_scatter"})
     assert {collective for collective, _ in counted[0]} == expected
     assert sum(counted[0].values()) * 2 == trace.kernels.num_rows
+    matched = collectives(trace, include="all")
+    assert len(matched) * 2 == trace.kernels.num_rows
+    assert (set(matched["ranks"]), matched.attrs["unmatched"]) == ({2}, 0)
 
 
 def calls(trace):
@@ -272,6 +275,29 @@ def test_a_rank_that_ends_in_the_window(kernel, end, error, state):
     assert run["ranks"] == {"0": state}
     if state != "missing":
         assert read_trace(folder).iterations == [0, 1, 2, 3]
+
+
+ELASTIC = """
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+def entry():
+    first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    loop()
+    assert not first or os.environ["RANK"] == "1"
+    if first: signal.pause()
+elastic_launch(LaunchConfig(
+    min_nodes=1, max_nodes=1, nproc_per_node=2, run_id="none", rdzv_backend="c10d",
+    rdzv_endpoint="127.0.0.1:0", start_method="fork", max_restarts=1, monitor_interval=0.1,
+), entry)()
+"""
+
+
+def test_ranks_that_an_elastic_launch_starts_again(kernel):
+    """As notebook_launcher of accelerate launches; the second try takes the place of the first."""
+    run, folder = recorded_well(kernel, "elastic", ELASTIC, 9)
+    assert run["ranks"] == {"0": "complete", "1": "complete"}
+    trace = read_trace(folder)
+    assert [trace.filter(gpu=gpu).iterations for gpu in range(2)] == [[0, 1, 2, 3]] * 2
+    assert [note for note in run["notes"] if "not recorded" in note] == []
 
 
 def test_loader_workers_forked_inside_of_a_recording_leave_it_alone(kernel):
