@@ -23,13 +23,15 @@ def findings_of(rows: Iterable[Mapping[Any, Any]]) -> list[dict[str, Any]]:
     Parameters
     ----------
     rows : iterable of mapping
-        ``title``, ``detail``, ``value`` (formatted) and ``selection`` (pairs of level and value).
+        ``title``, ``detail``, ``value`` (formatted), ``evidence`` and ``selection`` (pairs of level
+        and value).
     """
     return [
         {
             "title": _text(row["title"]),
             "detail": _text(row.get("detail", "")),
             "value": _text(row.get("value", "")),
+            "evidence": _text(row.get("evidence", "")),
             "selection": [list(pair) for pair in row.get("selection", ())],
         }
         for row in list(rows)[:MOST_FINDINGS]

@@ -29,6 +29,9 @@ WAITING_SHARE = 0.05
 EXPOSED_SHARE = 0.10
 """The same for moving data, which no program hides altogether."""
 
+NEGLIGIBLE = 0.0005
+"""Share of the wall time that is 0.0 % when written."""
+
 STRAGGLING = 0.5
 """Share of the waits for GPUs that stood idle of which one GPU must be the reason."""
 
@@ -130,15 +133,15 @@ def idle_losses(run: Run) -> Iterator[Loss]:
         run.claim_waits((cause,), np.ones(len(waits)))
         who = "the GPUs idle" if len(run.gpus) > 1 else "the GPU idles"
         idle = f"{who} {percent(run.share(run.grid(every, own)))} of the time"
-        others = f" and {percent(run.share(run.grid(run.wait_row, waits)))} wait for these"
+        waiting = run.share(run.grid(run.wait_row, waits))
+        others = f" and {percent(waiting)} wait for these" if waiting > NEGLIGIBLE else ""
         where = run.where(every, own)
         gaps = counted(int(np.count_nonzero(own)), "gap")
         yield Loss(
             "idle",
             f"{title}: {idle}",
             ADVICE[cause],
-            f"{gaps}{others if waits.sum() else ''}; the largest part at {words(where)}: "
-            "launch_overhead",
+            f"{gaps}{others}; the largest part at {words(where)}: launch_overhead",
             lost,
             where,
         )

@@ -50,6 +50,8 @@ export interface Finding {
   readonly title: string;
   readonly detail: string;
   readonly value: string;
+  /** The numbers behind, shown when pointed at. */
+  readonly evidence?: string;
   readonly selection: readonly LabelledFilter[];
 }
 

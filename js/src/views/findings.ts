@@ -13,7 +13,12 @@ export function findingsView(context: Context): View | null {
     const toggle = () => context.select(on() ? [] : filters);
     const element = el(
       "button",
-      { class: "cj-finding", "data-testid": "finding", onclick: toggle },
+      {
+        class: "cj-finding",
+        "data-testid": "finding",
+        title: finding.evidence || null,
+        onclick: toggle,
+      },
       el("b", {}, finding.value),
       el("span", {}, el("strong", {}, finding.title), finding.detail ? ` ${finding.detail}` : ""),
     );

@@ -12,6 +12,7 @@ const FINDING = {
   title: "GPU 1 is slow",
   detail: "The other waits for it.",
   value: "66 ms",
+  evidence: "66 of 100 ms",
   selection: [["gpu", 1]] as ["gpu", number][],
 };
 
@@ -20,6 +21,7 @@ test("a finding selects its evidence, and releases it again", () => {
   click(find("[data-testid=finding]"));
   expect(selection()).toEqual([["gpu", 1]]);
   expect(find("[data-testid=finding]").getAttribute("aria-pressed")).toBe("true");
+  expect(find("[data-testid=finding]").title).toBe("66 of 100 ms");
   click(find("[data-testid=finding]"));
   expect(selection()).toEqual([]);
 });
