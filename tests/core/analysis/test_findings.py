@@ -7,7 +7,8 @@ from builders import trace_of
 from sampled_traces import sample, with_samples
 from waiting_traces import meeting
 
-from chopper_jupyter import findings
+from chopper_jupyter import breakdown, collectives, findings, read_trace
+from chopper_jupyter.core.analysis.included import included
 from chopper_jupyter.core.trace import Trace
 
 
@@ -162,3 +163,28 @@ def test_every_row_says_what_where_how_much_and_what_to_do():
     assert frame.attrs["units"] == dict.fromkeys(("cost_ms", "cost_low_ms", "cost_high_ms"), "ms")
     for name in ("title", "detail", "value", "evidence", "selection"):
         assert frame[name].map(bool).all()
+
+
+@pytest.mark.real
+@pytest.mark.filterwarnings("ignore::chopper_jupyter.core.errors.PartialTraceWarning")
+@pytest.mark.parametrize(
+    ("files", "straggler"),
+    [
+        ("ddp_resnet18_2rank/*", 1),
+        ("param_dlrm8/*", 7),
+        ("torchrec_4rank_noqcomm/*", 2),
+        ("hpc_ddp4_mi/derived_rank*", 3),
+        ("tracelens/mi300_owlv2.json.gz", None),
+    ],
+)
+def test_real_runs_lose_no_more_than_they_last(real_data, files, straggler):
+    """Whoever arrives last at most collectives, its host late, is the straggler."""
+    trace = read_trace(sorted((real_data / "traces").glob(files)))
+    frame = findings(trace)
+    row = breakdown(trace).iloc[0]
+    assert 0 < frame["cost_ms"].sum() <= row["wall_ns"] * 1e-6 / included(trace).instances
+    late = frame[frame["kind"] == "straggler"]["selection"].tolist()
+    assert late == ([] if straggler is None else [[["gpu", straggler]]])
+    if straggler is not None:
+        calls = collectives(trace)
+        assert calls["straggler_gpu"].value_counts().idxmax() == straggler
