@@ -59,23 +59,26 @@ def questions(sources: Sources) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def answers(sources: Sources, runs: int) -> None:
-    print(f"{'answer':42}{'median ms':>10}{'p95 ms':>10}{'kB':>8}")
-    every: list[float] = []
+    print(f"{'answer':42}{'median ms':>10}{'p95 ms':>10}{'CPU p95':>10}{'kB':>8}")
+    every, every_cpu = [], []
     for title, question in questions(sources):
         reply_to({"id": 0, **question}, sources)  # warm
-        times = []
+        times, cpu = [], []
         for _ in range(runs):
-            start = time.perf_counter()
+            start, used = time.perf_counter(), time.process_time()
             reply = to_json(reply_to({"id": 1, **question}, sources))
             times.append(1e3 * (time.perf_counter() - start))
+            cpu.append(1e3 * (time.process_time() - used))
         every += times
-        line(title, times, len(reply))
-    line("all", every, 0)
+        every_cpu += cpu
+        line(title, times, cpu, len(reply))
+    line("all", every, every_cpu, 0)
 
 
-def line(title: str, times: list[float], size: int) -> None:
-    p95 = statistics.quantiles(times, n=20)[-1]
-    print(f"{title:42}{statistics.median(times):10.1f}{p95:10.1f}{size / 1e3:8.1f}")
+def line(title: str, times: list[float], cpu: list[float], size: int) -> None:
+    p95, p95_cpu = (statistics.quantiles(one, n=20)[-1] for one in (times, cpu))
+    middle = statistics.median(times)
+    print(f"{title:42}{middle:10.1f}{p95:10.1f}{p95_cpu:10.1f}{size / 1e3:8.1f}", flush=True)
 
 
 def in_browser(page: Page, file: Path, runs: int) -> None:
@@ -95,18 +98,21 @@ def in_browser(page: Page, file: Path, runs: int) -> None:
     print(f"memory of the page's scripts {used / 1e6:.1f} MB")
 
 
-def measure(millions: float, runs: int, page: Page, folder: Path) -> None:
+def measure(millions: float, runs: int, page: Page, folder: Path, *, pages: bool) -> None:
     trace = shape(int(millions * 1e6))
-    print(f"\n== {trace.kernels.num_rows:,} kernels")
-    start = time.perf_counter()
+    print(f"\n== {trace.kernels.num_rows:,} kernels", flush=True)
+    if not pages:
+        return answers(Sources(trace), max(runs, 10))
+    start, used = time.perf_counter(), time.process_time()
     explorer = Explorer(trace)
     file = explorer.save(folder / "explorer.html")
-    print(f"page made in {time.perf_counter() - start:.2f} s")
+    took, cpu = time.perf_counter() - start, time.process_time() - used
+    print(f"page made in {took:.2f} s, {cpu:.2f} CPU s", flush=True)
     sources = Sources(trace)
     notebook = len(json.dumps(explorer._repr_html_()))
     print(f"saved notebook {notebook / 1e3:.0f} kB, live data {live_bytes(sources) / 1e3:.0f} kB")
     in_browser(page, file, runs)
-    answers(sources, max(runs, 10))
+    return answers(sources, max(runs, 10))
 
 
 def live_bytes(sources: Sources) -> int:
@@ -118,13 +124,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--millions", type=float, nargs="+", default=[1, 10], help="of kernels")
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--answers", action="store_true", help="make no page, only ask")
     options = parser.parse_args()
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         executable = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 1000})
         for millions in options.millions:
-            measure(millions, options.runs, page, Path(folder))
+            measure(millions, options.runs, page, Path(folder), pages=not options.answers)
         browser.close()
 
 

@@ -25,6 +25,7 @@ from chopper_jupyter.core.analysis.timeline_slices import (
     Window,
     gaps_in,
     launches_in,
+    marked,
     slices_in,
     spans_in,
 )
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 MINIMAP_BINS = 300
 SPAN_ROWS = ("iteration", "phase", "layer")
+_REMEMBERED = 4
 FIRST_GPUS = 2
 """GPUs that are shown at first; more are a click away."""
 
@@ -128,7 +130,7 @@ class TimelineData:
             Whether kernels carry their id, by which Python can be asked about them.
         """
         lanes = [lane for gpu in window.gpus for lane in self.index.lanes_of(gpu)]
-        slices = slices_in(self.index, lanes, window, self._codes_of(wanted), most)
+        slices = marked(self.index, self._drawn(lanes, window, most), self._codes_of(wanted))
         return {
             "from": window.start,
             "to": window.end,
@@ -142,6 +144,21 @@ class TimelineData:
                 _track(thinned(track, window)) for track in self.tracks if track.gpu in window.gpus
             ],
         }
+
+    def _drawn(self, lanes: list[Lane], window: Window, most: int) -> Slices:
+        """Draw a window, or remember it: while one selects, the same one is asked for again."""
+        key = (tuple(window.gpus), window.start, window.end, window.width, most)
+        found = self._remembered.pop(key, None)
+        if found is None:
+            found = slices_in(self.index, lanes, window, most=most)
+        self._remembered[key] = found
+        for old in list(self._remembered)[:-_REMEMBERED]:
+            del self._remembered[old]
+        return found
+
+    @cached_property
+    def _remembered(self) -> dict[tuple[Any, ...], Slices]:
+        return {}
 
     def _codes_of(self, wanted: Mapping[str, Collection[Any]] | None) -> dict[str, list[int]]:
         """Turn values into codes of the index; GPUs have lanes of their own."""

@@ -126,3 +126,18 @@ def test_the_size_is_a_measure_of_the_trace():
     assert explorer.size == "busy_ns"
     with pytest.raises(SchemaError, match="flops"):
         explorer.size = "flops"
+
+
+def test_a_window_asked_for_again_is_marked_anew():
+    trace = llama_trace(gpus=2, iterations=2, layers=2)
+    asked, once = Sources(trace), {}
+    for filters in ([["op", 0]], [["op", 1], ["phase", 0]], [], [["op", 0]]):
+        data = asked.timeline
+        start, end = data.index.extent
+        message = {"kind": "timeline", "id": 1, "gpus": [0, 1], "from": start, "to": end,
+                   "width": 60, "filters": filters}  # fmt: skip
+        reply = reply_to(message, asked)
+        assert reply == reply_to(message, Sources(trace))
+        once[str(filters)] = reply["timeline"]["slices"].get("matching")
+    assert once["[]"] is None
+    assert once["[['op', 0]]"] != once["[['op', 1], ['phase', 0]]"]

@@ -7,7 +7,8 @@ how much of it they fill. The step grows until a few thousand rectangles are lef
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -120,11 +121,28 @@ def slices_in(
     rows = [_rows_in(index, lane, window) for lane in lanes]
     step = _step_that_fits(index, rows, window, most)
     parts = [
-        _lane_slices(index, place, lo, hi, _first_of_runs(index, lo, hi, window, step), wanted)
+        _lane_slices(index, place, lo, hi, _first_of_runs(index, lo, hi, window, step))
         for place, (lo, hi) in enumerate(rows)
         if hi > lo
     ]
-    return _joined(parts, list(index.codes), matching=bool(wanted))
+    return marked(index, _joined(parts, list(index.codes)), wanted)
+
+
+def marked(
+    index: TimelineIndex, slices: Slices, wanted: Mapping[str, Collection[int]] | None
+) -> Slices:
+    """Return the same rectangles, those marked that hold a kernel of a selection.
+
+    What is selected changes more often than the window, and marking is the cheaper part.
+    """
+    if not wanted:
+        return replace(slices, matching=None)
+    edges = np.flatnonzero(np.diff(slices.lane, prepend=-1, append=-1))
+    parts = [
+        _matching(index, slices.row[first:last], int(slices.count[last - 1]), wanted)
+        for first, last in itertools.pairwise(edges.tolist())
+    ]
+    return replace(slices, matching=np.concatenate(parts) if parts else np.zeros(0, bool))
 
 
 def _rows_in(index: TimelineIndex, lane: Lane, window: Window) -> tuple[int, int]:
@@ -167,7 +185,6 @@ def _lane_slices(
     lo: int,
     hi: int,
     first: Ints,
-    wanted: Mapping[str, Collection[int]] | None,
 ) -> Slices:
     count = np.diff(first, append=hi - lo)
     start, end = index.start[lo:hi], index.end[lo:hi]
@@ -176,7 +193,7 @@ def _lane_slices(
     return Slices(
         np.full(len(first), place, np.int32), start[first], np.maximum.reduceat(end, first),
         count, busy, _longest_family(index.family[lo:hi], end - start, first, count), codes,
-        lo + first, _matching(index, lo, hi, first, wanted),
+        lo + first, None,
     )  # fmt: skip
 
 
@@ -197,27 +214,25 @@ def _longest_family(family: npt.NDArray[np.int8], time: Ints, first: Ints, count
 
 
 def _matching(
-    index: TimelineIndex,
-    lo: int,
-    hi: int,
-    first: Ints,
-    wanted: Mapping[str, Collection[int]] | None,
-) -> Mask | None:
-    if not wanted:
-        return None
+    index: TimelineIndex, row: Ints, last: int, wanted: Mapping[str, Collection[int]]
+) -> Mask:
+    """Mark the rectangles of one lane; ``last`` is how many kernels the last of them holds."""
+    lo, hi = int(row[0]), int(row[-1]) + last
     mask: Mask = np.ones(hi - lo, bool)
     for level, codes in wanted.items():
         values = index.codes[level][lo:hi]
-        mask &= np.isin(values, list(codes))
-    return np.asarray(np.logical_or.reduceat(mask, first), bool)
+        same: Mask = np.zeros(hi - lo, bool)
+        for code in codes:  # they are few: then comparing is faster than isin
+            same |= values == code
+        mask &= same
+    return np.asarray(np.logical_or.reduceat(mask, row - lo), bool)
 
 
-def _joined(parts: Sequence[Slices], levels: Sequence[str], *, matching: bool) -> Slices:
+def _joined(parts: Sequence[Slices], levels: Sequence[str]) -> Slices:
     if not parts:
         none = np.zeros(0, np.int64)
         codes = {level: none.astype(np.int32) for level in levels}
-        empty = np.zeros(0, bool) if matching else None
-        return Slices(none.astype(np.int32), none, none, none, none, none, codes, none, empty)
+        return Slices(none.astype(np.int32), none, none, none, none, none, codes, none, None)
     if len(parts) == 1:
         return parts[0]
     columns = {
@@ -225,8 +240,7 @@ def _joined(parts: Sequence[Slices], levels: Sequence[str], *, matching: bool) -
         for name in ("lane", "start", "end", "count", "busy", "family", "row")
     }
     codes = {level: np.concatenate([part.codes[level] for part in parts]) for level in levels}
-    found = [part.matching for part in parts if part.matching is not None]
-    return Slices(**columns, codes=codes, matching=np.concatenate(found) if found else None)
+    return Slices(**columns, codes=codes, matching=None)
 
 
 @dataclass(frozen=True)
@@ -271,30 +285,40 @@ def spans_in(index: TimelineIndex, level: str, window: Window) -> Marks:
 def launches_in(index: TimelineIndex, window: Window) -> Marks:
     """Return the launch calls, those within a few pixels as one mark."""
     step = max(1.0, _TICK_PX * (window.end - window.start) / max(1, window.width))
-    rows = _bands_in(index.launches, window, 0)
-    found = _marks(index.launches, rows)
-    if not len(rows):
-        return found
-    place = ((found.start - window.start) * (1 / step)).astype(np.int64)
-    new: Mask = np.ones(len(rows), bool)
-    new[1:] = (place[1:] != place[:-1]) | (found.gpu[1:] != found.gpu[:-1])
-    first = np.flatnonzero(new)
-    count = np.diff(first, append=len(rows))
-    ends = np.maximum.reduceat(found.end, first)
-    return Marks(found.gpu[first], found.start[first], ends, found.code[first], count)
+    bands = index.launches
+    parts = []
+    for lo, hi in _ranges_in(bands, window):
+        start = bands.start[lo:hi]  # a view: millions of launches are not copied to be counted
+        place = ((start - window.start) * (1 / step)).astype(np.int64)
+        first = np.flatnonzero(np.diff(place, prepend=place[0] - 1))
+        ends = np.maximum.reduceat(bands.end[lo:hi], first)
+        rows, count = lo + first, np.diff(first, append=hi - lo)
+        parts.append((bands.gpu[rows], start[first], ends, bands.code[rows], count))
+    if not parts:
+        return _marks(bands, np.zeros(0, np.int64))
+    return Marks(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _bands_in(bands: Bands, window: Window, least: float) -> Ints:
     """Return the rows of the asked GPUs that reach into the window and last long enough."""
+    found = [
+        lo + np.flatnonzero(bands.end[lo:hi] - bands.start[lo:hi] >= least)
+        for lo, hi in _ranges_in(bands, window)
+    ]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+
+def _ranges_in(bands: Bands, window: Window) -> list[tuple[int, int]]:
+    """Return first and last row, exclusive, of each asked GPU's bands in the window, if any."""
     found = []
     for gpu in window.gpus:
         lo, hi = np.searchsorted(bands.gpu, [gpu, gpu + 1])
         # Bands of one kind follow each other, so that their ends ascend with their starts.
-        first = lo + np.searchsorted(bands.end[lo:hi], window.start, side="right")
-        last = lo + np.searchsorted(bands.start[lo:hi], window.end, side="left")
-        rows = np.arange(first, max(first, last))
-        found.append(rows[bands.end[rows] - bands.start[rows] >= least])
-    return np.concatenate(found) if found else np.zeros(0, np.int64)
+        first = lo + int(np.searchsorted(bands.end[lo:hi], window.start, side="right"))
+        last = lo + int(np.searchsorted(bands.start[lo:hi], window.end, side="left"))
+        if last > first:
+            found.append((int(first), int(last)))
+    return found
 
 
 def _marks(bands: Bands, rows: Ints) -> Marks:
