@@ -138,6 +138,9 @@ class Joined:
             if before.get("state") == "complete" or _lives(before, self._facts["host"]):
                 _tell(self.ticket, f"an earlier process of the cell was rank {rank} already")
                 return False
+            for number, _, left in run_folder.rank_files(self.ticket.run_dir):
+                if number == rank and left.name.startswith(stem + "."):  # of a try that failed
+                    left.unlink(missing_ok=True)
         self._stem, self._world_size = stem, world_size
         return True
 

@@ -277,6 +277,18 @@ def test_a_rank_that_ends_in_the_window(kernel, end, error, state):
         assert read_trace(folder).iterations == [0, 1, 2, 3]
 
 
+def test_the_second_try_of_a_rank_takes_the_place_of_the_first_even_where_it_is_killed(kernel):
+    tries = [
+        expecting(fork("train", end, 1, ranks=1), f"mp.{error}")
+        for end, error in (
+            ("1 / 0", "ProcessRaisedException"), ("os._exit(3)", "ProcessExitedException"),
+        )
+    ]  # fmt: skip
+    run, folder = recorded_well(kernel, "tries", "\n".join(tries), 9)
+    assert run["ranks"] == {"0": "missing"}
+    assert not rank_file(folder, 0).exists()
+
+
 ELASTIC = """
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 def entry():
