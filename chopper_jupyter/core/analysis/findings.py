@@ -67,7 +67,7 @@ def findings(trace: Trace) -> pd.DataFrame:
 
     Notes
     -----
-    A sentence is made only beyond a threshold. A single fault costs 1 % of the time at least:
+    A sentence is made only beyond a threshold. A single fault costs 0.5 % of the time at least:
     clocks 5 % below the median of the GPUs all along, or 8 % and four standard deviations in one
     iteration; compute 5 % longer than on other GPUs; 1.05 times the operations; kernels 1.25
     times longer beside communication; one GPU that half of all waits are for. Idle causes count
