@@ -97,7 +97,7 @@ def test_wrappers_do_not_show():
 
 
 def record(folder, run, **options):
-    with profile(folder, **{"warmup": 0, "iterations": 3} | options):
+    with profile(folder, **{"telemetry": False, "warmup": 0, "iterations": 3} | options):
         run()
     return recorded.modules(folder)
 
@@ -192,7 +192,7 @@ def test_compiled_models_do_not_break_or_recompile(tmp_path, whole):
         compiled = model
         model[0].compile(backend=counting, fullgraph=True)
     compiled(ROW)  # compiled without us
-    with profile(tmp_path, warmup=0, iterations=2):
+    with profile(tmp_path, telemetry=False, warmup=0, iterations=2):
         for _ in range(4):  # with us, and after our window
             compiled(ROW).sum().backward()
     compiled(ROW)

@@ -177,7 +177,7 @@ def _one_thread():
 
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
 def test_records_the_iterations_asked_for_and_stops(tmp_path, loop):
-    with profile(tmp_path, warmup=1, iterations=2) as recording:
+    with profile(tmp_path, telemetry=False, warmup=1, iterations=2) as recording:
         loop(6)
     assert recording.recorded_iterations == 3
     assert recorded.marks(tmp_path) == [0, 1, 2]
@@ -188,7 +188,7 @@ def test_records_the_iterations_asked_for_and_stops(tmp_path, loop):
 
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
 def test_keeps_what_there_is_when_the_loop_is_short(tmp_path, loop):
-    with profile(tmp_path, warmup=2, iterations=5) as recording:
+    with profile(tmp_path, telemetry=False, warmup=2, iterations=5) as recording:
         loop(2)
     assert recording.recorded_iterations == 2
     assert recorded.marks(tmp_path) == [0, 1]
@@ -199,7 +199,7 @@ def test_keeps_what_there_is_when_the_loop_is_short(tmp_path, loop):
 
 
 def test_one_iteration_holds_all_its_micro_batches(tmp_path):
-    with profile(tmp_path, warmup=0, iterations=3):
+    with profile(tmp_path, telemetry=False, warmup=0, iterations=3):
         accumulation(5)
     root = "chopper::module::Sequential::::Sequential"
     assert recorded.per_iteration(tmp_path, root) == [4, 4, 4]
@@ -207,7 +207,7 @@ def test_one_iteration_holds_all_its_micro_batches(tmp_path):
 
 
 def test_evaluation_does_not_count(tmp_path):
-    with profile(tmp_path, warmup=0, iterations=3):
+    with profile(tmp_path, telemetry=False, warmup=0, iterations=3):
         evaluation_inside(5)
     assert recorded.per_iteration(tmp_path, "Optimizer.step#SGD.step") == [1, 1, 1]
 
@@ -215,7 +215,7 @@ def test_evaluation_does_not_count(tmp_path):
 def test_accumulation_longer_than_the_window_is_waited_for(tmp_path):
     model = net()
     optimizer = sgd(model)
-    with profile(tmp_path, warmup=0, iterations=2) as recording:
+    with profile(tmp_path, telemetry=False, warmup=0, iterations=2) as recording:
         for _ in range(3):
             for _ in range(8):
                 model(BATCH).sum().backward()
@@ -227,7 +227,7 @@ def test_accumulation_longer_than_the_window_is_waited_for(tmp_path):
 def test_backwards_only_while_an_optimizer_lies_idle_do_not_record_for_ever(tmp_path):
     model = net()
     optimizer = sgd(model)
-    with profile(tmp_path, warmup=0, iterations=2) as recording:
+    with profile(tmp_path, telemetry=False, warmup=0, iterations=2) as recording:
         for _ in range(100):
             model(BATCH).sum().backward()
     assert optimizer.param_groups
@@ -235,14 +235,14 @@ def test_backwards_only_while_an_optimizer_lies_idle_do_not_record_for_ever(tmp_
 
 
 def test_cell_without_any_module_or_backward_is_one_iteration(tmp_path):
-    with profile(tmp_path) as recording:
+    with profile(tmp_path, telemetry=False) as recording:
         BATCH @ torch.ones(4, 1)
     assert recorded.marks(tmp_path) == [0]
     assert recording.trace.iterations == [0]
 
 
 def test_what_comes_before_the_first_module_is_left_out(tmp_path):
-    with profile(tmp_path, warmup=0, iterations=1):
+    with profile(tmp_path, telemetry=False, warmup=0, iterations=1):
         for _ in range(3):
             torch.linalg.det(torch.eye(3))
         plain(2)
@@ -252,7 +252,7 @@ def test_what_comes_before_the_first_module_is_left_out(tmp_path):
 def test_data_parallel_helpers_in_other_threads_begin_no_iterations(tmp_path):
     model, helper = net(), nn.Linear(4, 4)
     optimizer = sgd(model)
-    with profile(tmp_path, warmup=0, iterations=3):
+    with profile(tmp_path, telemetry=False, warmup=0, iterations=3):
         for _ in range(4):
             output = model(BATCH)
             threads = [threading.Thread(target=helper, args=(BATCH,)) for _ in range(2)]
@@ -276,7 +276,7 @@ def test_a_thread_that_infers_beside_the_training_does_not_count(tmp_path):
             ready.set()
             done.wait()
 
-    with profile(tmp_path, warmup=0, iterations=3) as recording:
+    with profile(tmp_path, telemetry=False, warmup=0, iterations=3) as recording:
         thread = threading.Thread(target=infer)
         thread.start()
         ready.wait()
@@ -288,7 +288,7 @@ def test_a_thread_that_infers_beside_the_training_does_not_count(tmp_path):
 
 
 def test_training_in_a_thread(tmp_path):
-    with profile(tmp_path, warmup=0, iterations=3) as recording:
+    with profile(tmp_path, telemetry=False, warmup=0, iterations=3) as recording:
         thread = threading.Thread(target=plain, args=(5,))
         thread.start()
         thread.join()
