@@ -1,8 +1,7 @@
 // Builds both bundles from one source: an ES module for the live widget, a classic script for
 // static pages. `--watch` rebuilds on change.
-import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { build, context, transform } from "esbuild";
+import { build, context } from "esbuild";
 
 const TARGET = ["chrome111", "firefox115", "safari16.4"];
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
@@ -12,9 +11,9 @@ const cssAsText = {
   name: "css-as-text",
   setup(builder) {
     builder.onLoad({ filter: /\.css$/ }, async ({ path }) => {
-      const source = await readFile(path, "utf8");
-      const { code } = await transform(source, { loader: "css", minify: true, target: TARGET });
-      return { contents: code, loader: "text" };
+      const options = { bundle: true, write: false, minify: true, target: TARGET };
+      const { outputFiles } = await build({ entryPoints: [path], ...options });
+      return { contents: outputFiles[0].text, loader: "text" };
     });
   },
 };
