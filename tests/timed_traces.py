@@ -72,7 +72,21 @@ LOADS = st.lists(
 """Calls of data loaders: rank, thread, start, length."""
 
 
-def timed_trace(rows, loads=(), **info) -> Trace:
+def _one_at_a_time(calls):
+    """Drop calls that begin before an earlier one of their thread ends."""
+    kept, free = [], {}
+    for rank, tid, start, dur in sorted(calls, key=lambda call: call[2:]):
+        if start >= free.get((rank, tid), start):
+            kept.append((rank, tid, start, dur))
+            free[rank, tid] = start + dur
+    return kept
+
+
+SYNCS = LOADS.map(_one_at_a_time)
+"""Waits of the host for the GPU: rank, thread, start, length."""
+
+
+def timed_trace(rows, loads=(), syncs=(), **info) -> Trace:
     """Make a Trace in which GPU g belongs to rank g; the first loads are spans, the rest ops."""
     unsaid = dict.fromkeys({name for row in rows for name in row if KERNELS.field(name).nullable})
     rows = [unsaid | row for row in rows]
@@ -86,6 +100,11 @@ def timed_trace(rows, loads=(), **info) -> Trace:
     ]
     spans = [
         {"span_id": i, "kind": "annotation", **call} for i, call in enumerate(calls) if i % 2 == 0
+    ]
+    spans += [
+        {"span_id": 50 + i, "kind": "sync", "name": "cudaStreamSynchronize"}
+        | dict(zip(("rank", "tid", "start_ns", "dur_ns"), call, strict=True))
+        for i, call in enumerate(syncs)
     ]
     ops = [{"op_id": 100 + i, **call} for i, call in enumerate(calls) if i % 2]
     ops += [

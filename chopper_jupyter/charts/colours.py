@@ -58,8 +58,9 @@ LIGHT = Theme(
         "unexplained": "#878B8F", "prep": "#8f5a00", "call": "#7a6fb0",
     },
     causes={
-        "input": "#1f62b5", "iteration_boundary": "#a5450f", "host_late": "#8f5a00",
-        "communication": "#c2588f", "launch_latency": "#7a6fb0", "unknown": "#8a929d",
+        "input": "#1f62b5", "iteration_boundary": "#a5450f", "host_sync": "#23787f",
+        "host_late": "#8f5a00", "communication": "#c2588f", "launch_latency": "#7a6fb0",
+        "unknown": "#8a929d",
     },
     series=("#1f62b5", "#C97A2B", "#2f9e79", "#8f4bab", "#6b7480", "#b0385f", "#8a7a1c", "#4E6CBE"),
     ramp=("#EDF3FA", "#C6DAF0", "#8DB5DF", "#4C87C4", "#17508F"),
@@ -80,8 +81,9 @@ DARK = Theme(
         "unexplained": "#6C737B", "prep": "#e3b04b", "call": "#a79ce0",
     },
     causes={
-        "input": "#7db2f2", "iteration_boundary": "#f0a56c", "host_late": "#e3b04b",
-        "communication": "#d678ae", "launch_latency": "#a79ce0", "unknown": "#6d7682",
+        "input": "#7db2f2", "iteration_boundary": "#f0a56c", "host_sync": "#5fc1c9",
+        "host_late": "#e3b04b", "communication": "#d678ae", "launch_latency": "#a79ce0",
+        "unknown": "#6d7682",
     },
     series=("#7db2f2", "#C67F28", "#38B5A2", "#c79be0", "#a9b2bd", "#e0829f", "#C2BA5C", "#5b7fd0"),
     ramp=("#1E2B3A", "#25466A", "#33689F", "#5B98D4", "#B5D8FB"),

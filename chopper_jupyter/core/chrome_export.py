@@ -29,7 +29,7 @@ _TRACKS = ("iteration", "phase", "layer", "op")
 _PLACED = ("gpu", "stream", "name", "start_ns", "dur_ns")
 """Columns of ``kernels`` that are the place of a slice; all others are its arguments."""
 
-_HOST_SPANS = ("module", "annotation")
+_HOST_SPANS = ("module", "annotation", "sync")
 _CHUNK = 1 << 16
 _LANES = 8
 _TIDS_PER_PROCESS = 10_000

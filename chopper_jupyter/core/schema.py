@@ -18,7 +18,7 @@ LEVEL_COLUMNS = {level: level for level in LEVELS} | {"kernel": "name"}
 
 PHASES = ("forward", "backward", "optimizer")
 KERNEL_KINDS = ("compute", "collective", "memcpy", "memset")
-SPAN_KINDS = ("iteration", "phase", "layer", "module", "annotation")
+SPAN_KINDS = ("iteration", "phase", "layer", "module", "annotation", "sync")
 LAUNCH_KINDS = ("runtime", "driver", "graph")
 FAMILIES = ("gemm", "attention", "norm", "elementwise", "communication", "copy", "optimizer")
 """Kernel families in the order in which displays list them; anything else is elementwise."""
@@ -58,7 +58,9 @@ SPANS = pa.schema(
         _field("span_id", pa.int64(), "identity of the span"),
         _field("parent_id", pa.int64(), "enclosing span on the same thread", null=True),
         _field("rank", pa.int32(), "rank of the process", null=True),
-        _field("kind", NAME, "iteration, phase, layer, module or annotation"),
+        _field(
+            "kind", NAME, "iteration, phase, layer, module, annotation, sync (wait for the GPU)"
+        ),
         _field("name", NAME, "name of the range"),
         _field("iteration", pa.int32(), "iteration the range started in", null=True),
         _field("tid", pa.int64(), "thread the range ran on"),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chopper_jupyter.core import hardware
-from chopper_jupyter.core.align import kernels, memory_rows, op_flops, scopes
+from chopper_jupyter.core.align import kernels, memory_rows, op_flops, scopes, syncs
 from chopper_jupyter.core.align.host import Host, host_of
 from chopper_jupyter.core.align.levels import Levels, assign
 from chopper_jupyter.core.align.tables import ops_table, spans_table
@@ -81,7 +81,7 @@ def link(events: RankEvents) -> LinkedRank:
     )  # fmt: skip
     linked = LinkedRank(
         _gpus(events, made.devices, device_kind),
-        spans_table(host, levels),
+        spans_table(host, levels, syncs.find(events.launches, host, levels)),
         op_flops.on_ops(ops_table(host, levels), counted),
         op_flops.on_kernels(made.table, counted),
         memory.table,

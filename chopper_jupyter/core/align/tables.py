@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.align.host import Host
     from chopper_jupyter.core.align.levels import Levels
     from chopper_jupyter.core.align.nesting import Ints
+    from chopper_jupyter.core.align.syncs import Syncs
 
 
 def nullable(values: Ints) -> pa.Array:
@@ -70,33 +71,38 @@ def _nearest_op(host: Host, partner: Ints) -> Ints:
     return np.where(partner >= 0, nearest[partner] if len(nearest) else -1, -1)
 
 
-def spans_table(host: Host, levels: Levels) -> pa.Table:
-    """Return iterations, module calls and user ranges; ``span_id`` counts from 0."""
+def spans_table(host: Host, levels: Levels, waits: Syncs) -> pa.Table:
+    """Return iterations, module calls, user ranges and waits; ``span_id`` counts from 0."""
     forest = host.forest
     is_module = levels.found.is_module
     mask = is_module | host.is_annotation
     at = np.flatnonzero(mask)
     parent = forest.enclosing(mask)[at]
     first = len(levels.cuts.number)
-    if not first + len(at):
+    inner, some = first + len(at), len(waits.start)
+    if not inner + some:
         return empty("spans")
     paths = [call.path or call.root for call in levels.found.calls]
     ours = is_module[at]
     named = np.where(ours, levels.found.call[at] + len(host.words), host.names[at])
     numbers, starts, ends, tid = _iteration_rows(host, levels)
     of_iterations = np.arange(first) + len(host.words) + len(paths)
-    names = np.concatenate([of_iterations, named])
-    kinds = np.concatenate([np.zeros(first, np.int64), np.where(ours, 1, 2)])
+    waiting = len(host.words) + len(paths) + first + waits.name
+    names = np.concatenate([of_iterations, named, waiting])
+    kinds = np.concatenate([np.zeros(first, np.int64), np.where(ours, 1, 2), np.full(some, 3)])
+    around = np.where(waits.host >= 0, forest.nearest(mask)[waits.host], -1) if some else waits.host
+    parent = np.concatenate([parent, around])
     parents = np.where(parent >= 0, np.searchsorted(at, parent) + first, -1)
+    words = [*host.words, *paths, *(f"iteration {n}" for n in numbers.tolist()), *waits.words]
     return conform("spans", pa.table({
-        "span_id": np.arange(first + len(at)),
+        "span_id": np.arange(inner + some),
         "parent_id": nullable(np.concatenate([np.full(first, -1, np.int64), parents])),
-        "kind": used(kinds, ["iteration", "module", "annotation"]),
-        "name": used(names, [*host.words, *paths, *(f"iteration {n}" for n in numbers.tolist())]),
-        "iteration": nullable(np.concatenate([numbers, levels.iteration[at]])),
-        "tid": np.concatenate([tid, forest.tid[at]]),
-        "start_ns": np.concatenate([starts, forest.start[at]]),
-        "dur_ns": np.concatenate([ends - starts, forest.end[at] - forest.start[at]]),
+        "kind": used(kinds, ["iteration", "module", "annotation", "sync"]),
+        "name": used(names, words),
+        "iteration": nullable(np.concatenate([numbers, levels.iteration[at], waits.iteration])),
+        "tid": np.concatenate([tid, forest.tid[at], waits.tid]),
+        "start_ns": np.concatenate([starts, forest.start[at], waits.start]),
+        "dur_ns": np.concatenate([ends - starts, forest.end[at] - forest.start[at], waits.dur]),
     }))  # fmt: skip
 
 

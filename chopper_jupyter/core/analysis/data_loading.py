@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from chopper_jupyter.core.analysis.host_threads import filled, may_run_on, places_of_rank
 from chopper_jupyter.core.intervals import covered, union
 
 if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.grouping import Ints
-    from chopper_jupyter.core.analysis.timeline import Mask, Timeline
+    from chopper_jupyter.core.analysis.timeline import Timeline
     from chopper_jupyter.core.trace import Trace
 
 _NEXT = re.compile(r"DataLoader.*__next__$")
 """``enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__`` and its kin."""
-
-_NO_RANK = -1
 
 
 def loading_time(trace: Trace, line: Timeline, begin: Ints, length: Ints) -> Ints:
@@ -41,18 +39,16 @@ def loading_time(trace: Trace, line: Timeline, begin: Ints, length: Ints) -> Int
     known, any thread of the rank counts.
     """
     found = np.zeros(len(begin), np.int64)
-    rank_of = dict(zip(*(_filled(trace.gpus[c]).tolist() for c in ("gpu", "rank")), strict=True))
     hits = [
         (rows[time > 0], np.full(np.count_nonzero(time), tid), time[time > 0])
         for (rank, tid), waits in _waits(trace).items()
-        for gpu, places in line.gpus()
-        if rank_of.get(gpu, _NO_RANK) == rank
+        for places in places_of_rank(trace, line, rank)
         for rows in [places.start + np.flatnonzero(length[places])]
         for time in [covered(begin[rows], begin[rows] + length[rows], *waits)]
     ]
     if hits:
         at, tid, time = (np.concatenate(columns) for columns in zip(*hits, strict=True))
-        np.maximum.at(found, at, np.where(_may_run_on(trace, line, at, tid), time, 0))
+        np.maximum.at(found, at, np.where(may_run_on(trace, line, at, tid), time, 0))
     return found
 
 
@@ -78,20 +74,5 @@ def _calls(table: pa.Table) -> tuple[Ints, Ints, Ints, Ints]:
         codes = np.concatenate([chunk.indices.to_numpy() for chunk in names.chunks])
         rows = np.flatnonzero(np.isin(codes, wanted))
     few = table.select(["rank", "tid", "start_ns", "dur_ns"]).take(pa.array(rows))
-    rank, tid, start, dur = (_filled(few[column]) for column in few.column_names)
+    rank, tid, start, dur = (filled(few[column]) for column in few.column_names)
     return rank, tid, start, start + dur
-
-
-def _may_run_on(trace: Trace, line: Timeline, places: Ints, tid: Ints) -> Mask:
-    """Mark the kernels that were launched from a thread, or nobody knows from which."""
-    ids, threads = (trace.ops[column].to_numpy() for column in ("op_id", "tid"))
-    if not len(ids):
-        return np.ones(len(places), bool)
-    wanted = line.ints("op_id", -1)[places]
-    order = np.argsort(ids, kind="stable")
-    at = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
-    return np.asarray((ids[at] != wanted) | (threads[at] == tid), bool)
-
-
-def _filled(column: pa.ChunkedArray) -> Ints:
-    return np.asarray(pc.fill_null(column, _NO_RANK).to_numpy(), np.int64)

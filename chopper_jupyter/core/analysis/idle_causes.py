@@ -13,6 +13,7 @@ from chopper_jupyter.core.analysis.frames import key_columns, to_frame
 from chopper_jupyter.core.analysis.grouping import group
 from chopper_jupyter.core.analysis.included import Include, included
 from chopper_jupyter.core.analysis.levels import encode, key_names
+from chopper_jupyter.core.analysis.synchronisation import synchronised
 from chopper_jupyter.core.analysis.timeline import timeline
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 CAUSES: dict[str, str] = {
     "input": "Waiting for input",
     "iteration_boundary": "Host late between iterations",
+    "host_sync": "Host waited for the GPU",
     "host_late": "Host late",
     "communication": "Waiting for communication",
     "launch_latency": "Launch latency",
@@ -48,6 +50,9 @@ def idle_causes(
 
     - ``input``: while the launching thread was in ``DataLoader.__next__``;
     - ``iteration_boundary``: else, if the kernel before was of another iteration;
+    - ``host_sync``: else, if the thread had waited, until the GPU was idle, in a call such as
+      ``cudaStreamSynchronize``, so that it could launch nothing ahead: ``.item()``, ``print``
+      of a tensor, copies to the host;
     - ``host_late``: else.
 
     After, the kernel was launched and had not started:
@@ -83,11 +88,6 @@ def idle_causes(
     MissingDataError
         If no GPU was recorded.
 
-    Notes
-    -----
-    Host synchronisation is no cause of its own: a Trace does not keep the runtime calls by which
-    the CPU waits for the GPU. What it delays is ``host_late`` or ``iteration_boundary``.
-
     Examples
     --------
     >>> from chopper_jupyter.core.trace import Trace
@@ -116,13 +116,15 @@ def split_idle(trace: Trace, line: Timeline) -> dict[str, Ints]:
     device = np.where(known, gap - host, 0)
     loading = loading_time(trace, line, begin, host)
     between = _between_iterations(line)
+    synced = ~between & (synchronised(trace, line, begin, launch) & known)
     queued = (device > 0) & (launch <= begin)
     after_collective = _begins_after(line, begin, queued, line.named("kind", "collective"))
     after_copy = _begins_after(line, begin, queued & ~after_collective, _copies_to_device(line))
     return {
         "input": loading + np.where(after_copy, device, 0),
         "iteration_boundary": np.where(between, host - loading, 0),
-        "host_late": np.where(between, 0, host - loading),
+        "host_sync": np.where(synced, host - loading, 0),
+        "host_late": np.where(between | synced, 0, host - loading),
         "communication": np.where(after_collective, device, 0),
         "launch_latency": np.where(after_collective | after_copy, 0, device),
         "unknown": np.where(known, 0, gap),

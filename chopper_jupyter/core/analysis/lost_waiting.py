@@ -41,6 +41,7 @@ SLOW_ITERATION = 0.10
 ADVICE = {
     "input": "the loop waits for its data: more loader workers, pinned memory, copies ahead of use",
     "iteration_boundary": "the program works between iterations: logging, checkpoints, .item()",
+    "host_sync": "the program waits for results: .item(), print, copies to the host; do it rarely",
     "host_late": "the program launches too slowly: larger batches, torch.compile, CUDA graphs",
     "communication": "kernels wait for a collective: prefetch, other bucket sizes, less sharding",
     "launch_latency": "many short kernels: fuse them, or launch them as a graph",
@@ -57,6 +58,10 @@ _LATE = {
     "iteration_boundary": (
         "its host works between iterations",
         "look for what only this rank does: logging, checkpoints, evaluation",
+    ),
+    "host_sync": (
+        "its host waits for the GPU",
+        "look for .item(), prints or copies to the host that only this rank does",
     ),
     "host_late": (
         "its host launches late",

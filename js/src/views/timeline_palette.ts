@@ -20,6 +20,7 @@ export interface Palette {
 const CAUSE_INKS: Readonly<Record<string, string>> = {
   input: "--cj-fast",
   iteration_boundary: "--cj-slow",
+  host_sync: "--cj-cause-sync",
   host_late: "--cj-warn",
   communication: "--cj-cause-comm",
   launch_latency: "--cj-cause-launch",

@@ -354,3 +354,37 @@ def test_phases_without_any_module_come_from_the_engine():
     assert levels(found["f"]) == ("forward", None, "aten::linear")
     assert levels(found["b"]) == ("backward", None, "aten::linear")
     assert levels(found["s"]) == ("optimizer", None, "optimizer_step")
+
+
+@pytest.mark.parametrize(
+    ("call", "waits"),
+    [
+        ("cudaStreamSynchronize", True),
+        ("cudaDeviceSynchronize_v3020", True),
+        ("hipEventSynchronize", True),
+        ("cuCtxSynchronize", True),
+        ("hipMemcpyWithStream", True),
+        ("cudaMemcpyAsync", False),
+        ("cudaEventRecord", False),
+        ("cudaStreamSynchronizeLater", False),
+    ],
+)
+def test_calls_that_wait_for_the_gpu_are_spans(call, waits):
+    rank = Rank()
+    rank.mark(3)
+    with rank.module("head", "Linear"), rank.op("aten::item"):
+        rank.launch("copy")
+        with rank.range(call, "cuda_runtime", tid=7):
+            pass
+        with rank.range(call, "cuda_runtime"):
+            pass
+    spans = linked(rank).spans.to_pylist()
+    (module,) = (span for span in spans if span["kind"] == "module")
+    found = [
+        (span["name"], span["iteration"], span["parent_id"])
+        for span in spans
+        if span["kind"] == "sync"
+    ]
+    inside = [(call, 3, None), (call, 3, module["span_id"])]
+    assert sorted(found, key=str) == sorted(inside, key=str) * waits
+    assert [span["span_id"] for span in spans] == list(range(len(spans)))

@@ -9,6 +9,7 @@ from real_traces import RANK_SETS, ranks_of
 from timed_traces import (
     LOADER,
     LOADS,
+    SYNCS,
     THREADS,
     by_key,
     covered,
@@ -33,7 +34,7 @@ SOME_KEYS = st.lists(st.sampled_from(sorted(KEY_COLUMNS)), unique=True, max_size
 COLUMNS = [f"{cause}_ns" for cause in CAUSES]
 
 
-def slow_causes(rows, loads, threads):
+def slow_causes(rows, loads, syncs, threads):
     """Causes of the gap before each kernel, by its id."""
     found = {}
     for gpu in {row["gpu"] for row in rows}:
@@ -47,12 +48,17 @@ def slow_causes(rows, loads, threads):
             begin = row["start_ns"] if latest is None else min(latest, row["start_ns"])
             another = None not in (last_iteration, row["iteration"])
             another = another and last_iteration != row["iteration"]
-            waits = [
-                (start, start + dur)
-                for rank, tid, start, dur in loads
-                if rank == gpu and tid == threads.get(row["op_id"], tid)
-            ]
-            found[row["kernel_id"]] = slow_cause(row, begin, another, waits, ends.get(begin, ()))
+            waits, held = (
+                [
+                    (start, start + dur)
+                    for rank, tid, start, dur in calls
+                    if rank == gpu and tid == threads.get(row["op_id"], tid)
+                ]
+                for calls in (loads, syncs)
+            )
+            found[row["kernel_id"]] = slow_cause(
+                row, begin, another, waits, held, ends.get(begin, ())
+            )
             end = row["start_ns"] + row["dur_ns"]
             ends.setdefault(end, set()).add(ender(row))
             latest = end if latest is None else max(latest, end)
@@ -67,14 +73,16 @@ def ender(row):
     return row["kind"]
 
 
-def slow_cause(row, begin, another, waits, enders):
+def slow_cause(row, begin, another, waits, held, enders):
     causes = dict.fromkeys(CAUSES, 0)
     start, launch = row["start_ns"], row["launch_ns"]
     if launch is None:
         return causes | {"unknown": start - begin}
     until = min(max(launch, begin), start)
     causes["input"] = shared([(begin, until)], merged(waits))
-    causes["iteration_boundary" if another else "host_late"] = until - begin - causes["input"]
+    synced = any(begun <= begin <= ended <= launch for begun, ended in held)
+    late = "iteration_boundary" if another else "host_sync" if synced else "host_late"
+    causes[late] = until - begin - causes["input"]
     if launch > begin:
         causes["launch_latency"] = start - until
     elif "collective" in enders:
@@ -86,11 +94,13 @@ def slow_cause(row, begin, another, waits, enders):
     return causes
 
 
-@given(timed_rows(1), LOADS, SOME_KEYS, st.sampled_from(("all", "measured")), st.integers(0, 2))
-def test_every_group_equals_a_plain_walk(rows, loads, by, include, warmup):
-    trace = timed_trace(rows, loads, warmup=warmup)
+@given(
+    timed_rows(1), LOADS, SYNCS, SOME_KEYS, st.sampled_from(("all", "measured")), st.integers(0, 2)
+)
+def test_every_group_equals_a_plain_walk(rows, loads, syncs, by, include, warmup):
+    trace = timed_trace(rows, loads, syncs, warmup=warmup)
     table = idle_causes(trace, by, include=include)
-    causes = slow_causes(rows, loads, THREADS)
+    causes = slow_causes(rows, loads, syncs, THREADS)
     found = by_key(table, by)
     groups = grouped(covered(rows, include, warmup), by)
     assert set(found) == set(groups)
@@ -142,10 +152,10 @@ def kernel(start, end, launch=None, **row):
     } | row
 
 
-def causes_of(*rows, loads=()):
+def causes_of(*rows, loads=(), syncs=()):
     """Causes that explain any time, of a sequence of kernels."""
     rows = with_measures([{"gpu": 0, "kind": "compute"} | row for row in rows])
-    whole = idle_causes(timed_trace(rows, loads), include="all").iloc[0].to_dict()
+    whole = idle_causes(timed_trace(rows, loads, syncs), include="all").iloc[0].to_dict()
     return {cause: whole[f"{cause}_ns"] for cause in CAUSES if whole[f"{cause}_ns"]}
 
 
@@ -184,6 +194,36 @@ def test_a_data_loader_of_another_thread_or_rank_holds_nothing_up(load):
 def test_where_the_thread_is_unknown_any_data_loader_of_the_rank_counts():
     found = causes_of(BEFORE, kernel(25, 30, 18), loads=[(0, 0, 5, 8), (0, 1, 9, 3)])
     assert found == {"input": 3, "host_late": 5, "launch_latency": 7}
+
+
+def test_a_thread_that_waited_until_the_gpu_was_idle_could_launch_nothing_ahead():
+    late = kernel(25, 30, 18, op_id=10)
+    waited = (0, THREADS[10], 3, 9)
+    assert causes_of(BEFORE, late, syncs=[waited]) == {"host_sync": 8, "launch_latency": 7}
+    loads = [(0, THREADS[10], 13, 2)]
+    found = causes_of(BEFORE, late, loads=loads, syncs=[waited])
+    assert found == {"input": 2, "host_sync": 6, "launch_latency": 7}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        (0, THREADS[10], 3, 4),  # over before the GPU was idle
+        (0, THREADS[10], 11, 4),  # began when it was
+        (0, THREADS[10], 3, 20),  # lasted beyond the launch, which came in between
+        (0, THREADS[12], 3, 9),
+        (1, THREADS[10], 3, 9),
+    ],
+)
+def test_a_wait_at_another_time_or_of_another_thread_or_rank_holds_nothing_up(call):
+    found = causes_of(BEFORE, kernel(25, 30, 18, op_id=10), syncs=[call])
+    assert found == {"host_late": 8, "launch_latency": 7}
+
+
+def test_a_wait_between_iterations_is_part_of_the_boundary():
+    first, second = BEFORE | {"iteration": 4}, kernel(25, 30, 18, iteration=5)
+    found = causes_of(first, second, syncs=[(0, 0, 3, 9)])
+    assert found == {"iteration_boundary": 8, "launch_latency": 7}
 
 
 def test_a_kernel_queued_behind_a_copy_to_the_device_waits_for_input():
@@ -234,7 +274,7 @@ def test_a_trace_without_ranks_or_ops_has_data_loaders_too():
 
 
 def test_an_empty_trace_was_never_idle():
-    assert idle_causes(trace_of([])).iloc[0].tolist() == [0] * 7
+    assert idle_causes(trace_of([])).iloc[0].tolist() == [0] * (len(CAUSES) + 1)
     assert len(idle_causes(trace_of([]), "op")) == 0
 
 
@@ -252,11 +292,13 @@ def test_real_recordings_equal_a_plain_walk(name, real_data):
     columns = ["kernel_id", "gpu", "kind", "name", "start_ns", "dur_ns", "launch_ns", "op_id",
                "iteration", "phase", "idle_ns"]  # fmt: skip
     rows = trace.kernels.select(columns).to_pylist()
-    spans = trace.spans.select(["rank", "tid", "start_ns", "dur_ns", "name"]).to_pylist()
+    spans = trace.spans.select(["rank", "tid", "start_ns", "dur_ns", "name", "kind"]).to_pylist()
     loads = [tuple(span.values())[:4] for span in spans if "DataLoader" in span["name"]]
+    syncs = [tuple(span.values())[:4] for span in spans if span["kind"] == "sync"]
     assert loads
+    assert syncs
     threads = dict(zip(*(trace.ops[c].to_pylist() for c in ("op_id", "tid")), strict=True))
-    causes = slow_causes(rows, loads, threads)
+    causes = slow_causes(rows, loads, syncs, threads)
     found = by_key(idle_causes(trace, ["gpu", "phase"]), ["gpu", "phase"])
     for key, some in grouped(rows, ["gpu", "phase"]).items():
         for cause in CAUSES:

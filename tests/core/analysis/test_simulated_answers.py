@@ -18,9 +18,6 @@ EVERYTHING = Injections(
     launch_delay_ns=DELAYS, straggler=(1, 150_000), overlap_contention=1.3, noise=0.02,
     padding={"mlp.down_proj": 1.2}, clock_loss={(0, 1): 0.8}, clock_offset_ns={1: 40_000},
 )  # fmt: skip
-FOUND = {"host_sync": "host_late"}
-"""What readers call a cause that recordings do not tell by itself."""
-
 BY = ["gpu", "iteration", "phase", "op"]
 
 
@@ -60,10 +57,7 @@ def test_preparation_and_call(run):
 def causes_of(trace, truth):
     """Return the causes of idle time as they are found, and as they are."""
     columns = [f"{cause}_ns" for cause in CAUSES]
-    truth = truth.assign(
-        idle_host_late_ns=truth["idle_host_late_ns"] + truth["idle_host_sync_ns"],
-        idle_unknown_ns=0,
-    )
+    truth = truth.assign(idle_unknown_ns=0)
     told = truth[[*BY, *(f"idle_{name}" for name in columns)]]
     told = told.rename(columns={f"idle_{name}": name for name in columns})
     return summed(idle_causes(trace, BY), columns), summed(told, columns)
@@ -90,7 +84,7 @@ def test_each_cause_of_idle_time(cause):
         )
         found, told = (one.drop(columns=["communication_ns", "input_ns"]) for one in (found, told))
     assert_same(found, told)
-    assert found[f"{FOUND.get(cause, cause)}_ns"].sum() >= 400_000
+    assert found[f"{cause}_ns"].sum() >= 400_000
 
 
 def test_overlap(run):
