@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from tqdm.std import tqdm
 
@@ -77,6 +77,8 @@ class Progress:
 def progress_of(total_bytes: int, ranks: int, *, show: bool | None) -> Iterator[Progress]:
     """Open a progress line on the standard error stream; it is gone when the work is.
 
+    In a notebook it is on the standard output stream: of the other an empty red box would stay.
+
     Parameters
     ----------
     total_bytes : int
@@ -94,7 +96,7 @@ def progress_of(total_bytes: int, ranks: int, *, show: bool | None) -> Iterator[
         yield Progress(ranks)
         return
     with _Bar(
-        total=total_bytes, unit="B", unit_scale=True, desc=f"0 of {ranks} ranks", file=sys.stderr,
+        total=total_bytes, unit="B", unit_scale=True, desc=f"0 of {ranks} ranks", file=_stream(),
         delay=patience, mininterval=TICK_S, miniters=0, dynamic_ncols=True, leave=False,
     ) as bar:  # fmt: skip
         progress = Progress(ranks, bar)
@@ -124,7 +126,14 @@ def _someone_watches() -> bool:
 
     A notebook executed by a program would only keep the line.
     """
-    stream = sys.stderr
-    if type(stream).__module__.partition(".")[0] == "ipykernel":
+    if _is_notebook():
         return front_end_listens()
-    return stream is not None and stream.isatty()
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _stream() -> TextIO:
+    return sys.stdout if _is_notebook() else sys.stderr
+
+
+def _is_notebook() -> bool:
+    return type(sys.stderr).__module__.partition(".")[0] == "ipykernel"

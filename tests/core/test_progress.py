@@ -163,9 +163,9 @@ def outputs_of(folder, shown):
     return notebook.cells[0].outputs
 
 
-def test_a_notebook_gets_text_and_no_widget(ranks):
+def test_a_notebook_gets_text_and_neither_widget_nor_red_box(ranks):
     outputs = outputs_of(ranks, shown=True)
-    assert {(o.output_type, o.get("name")) for o in outputs} == {("stream", "stderr")}
+    assert {(o.output_type, o.get("name")) for o in outputs} == {("stream", "stdout")}
     assert "0 of 3 ranks" in "".join(o.text for o in outputs)
 
 
