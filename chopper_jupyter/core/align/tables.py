@@ -90,7 +90,8 @@ def spans_table(host: Host, levels: Levels, waits: Syncs) -> pa.Table:
     waiting = len(host.words) + len(paths) + first + waits.name
     names = np.concatenate([of_iterations, named, waiting])
     kinds = np.concatenate([np.zeros(first, np.int64), np.where(ours, 1, 2), np.full(some, 3)])
-    around = np.where(waits.host >= 0, forest.nearest(mask)[waits.host], -1) if some else waits.host
+    around = waits.host.copy()
+    around[around >= 0] = forest.nearest(mask)[around[around >= 0]]
     parent = np.concatenate([parent, around])
     parents = np.where(parent >= 0, np.searchsorted(at, parent) + first, -1)
     words = [*host.words, *paths, *(f"iteration {n}" for n in numbers.tolist()), *waits.words]

@@ -388,3 +388,12 @@ def test_calls_that_wait_for_the_gpu_are_spans(call, waits):
     inside = [(call, 3, None), (call, 3, module["span_id"])]
     assert sorted(found, key=str) == sorted(inside, key=str) * waits
     assert [span["span_id"] for span in spans] == list(range(len(spans)))
+
+
+def test_waits_are_spans_where_nothing_else_of_the_host_was_recorded():
+    rank = Rank()
+    with rank.range("hipDeviceSynchronize", "cuda_runtime"):
+        pass
+    (span,) = linked(rank).spans.to_pylist()
+    assert (span["kind"], span["name"]) == ("sync", "hipDeviceSynchronize")
+    assert (span["parent_id"], span["iteration"]) == (None, None)
