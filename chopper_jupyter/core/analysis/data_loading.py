@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from chopper_jupyter.core.analysis.host_threads import filled, may_run_on, places_of_rank
+from chopper_jupyter.core.analysis.host_threads import filled, may_run_on, places_by_rank
 from chopper_jupyter.core.intervals import covered, union
 
 if TYPE_CHECKING:
@@ -39,10 +39,11 @@ def loading_time(trace: Trace, line: Timeline, begin: Ints, length: Ints) -> Int
     known, any thread of the rank counts.
     """
     found = np.zeros(len(begin), np.int64)
+    places_of = places_by_rank(trace, line)
     hits = [
         (rows[time > 0], np.full(np.count_nonzero(time), tid), time[time > 0])
         for (rank, tid), waits in _waits(trace).items()
-        for places in places_of_rank(trace, line, rank)
+        for places in places_of.get(rank, ())
         for rows in [places.start + np.flatnonzero(length[places])]
         for time in [covered(begin[rows], begin[rows] + length[rows], *waits)]
     ]

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 _NO_RANK = -1
 
 
-def places_of_rank(trace: Trace, line: Timeline, rank: int) -> list[slice]:
-    """Return the places of each GPU that a rank drove."""
+def places_by_rank(trace: Trace, line: Timeline) -> dict[int, list[slice]]:
+    """Return by rank the places of each GPU that it drove."""
     rank_of = dict(zip(*(filled(trace.gpus[c]).tolist() for c in ("gpu", "rank")), strict=True))
-    return [places for gpu, places in line.gpus() if rank_of.get(gpu, _NO_RANK) == rank]
+    found: dict[int, list[slice]] = {}
+    for gpu, places in line.gpus():
+        found.setdefault(rank_of.get(gpu, _NO_RANK), []).append(places)
+    return found
 
 
 def may_run_on(trace: Trace, line: Timeline, places: Ints, tid: Ints) -> Mask:

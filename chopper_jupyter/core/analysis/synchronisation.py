@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chopper_jupyter.core.analysis.host_threads import filled, may_run_on, places_of_rank
+from chopper_jupyter.core.analysis.host_threads import filled, may_run_on, places_by_rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,14 +42,18 @@ def synchronised(trace: Trace, line: Timeline, begin: Ints, launch: Ints) -> Mas
     Threads are told apart as for the data loader: see ``loading_time``.
     """
     found = np.zeros(len(begin), bool)
+    places_of, hits = places_by_rank(trace, line), []
     for rank, tid, start, end in _waits(trace):
-        for places in places_of_rank(trace, line, rank):
+        for places in places_of.get(rank, ()):
             rows = places.start + np.flatnonzero(launch[places] > begin[places])
             at = np.searchsorted(end, begin[rows])
             some = at < len(end)
             rows, at = rows[some], at[some]
             rows = rows[(start[at] <= begin[rows]) & (end[at] <= launch[rows])]
-            found[rows] |= may_run_on(trace, line, rows, np.full(len(rows), tid))
+            hits.append((rows, np.full(len(rows), tid)))
+    if hits:
+        at, threads = (np.concatenate(columns) for columns in zip(*hits, strict=True))
+        found[at[may_run_on(trace, line, at, threads)]] = True
     return found
 
 
