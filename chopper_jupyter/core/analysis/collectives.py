@@ -116,7 +116,7 @@ def collectives(
     kernels = trace.all_kernels
     calls = _plausible(kernels, calls_of(kernels))
     which = included(trace, include)
-    kept = trace.kernels if which.mask is None else trace.kernels.filter(which.mask)
+    kept = which.kept(trace.kernels)
     wanted = np.zeros(calls.count, bool)
     ids = np.asarray(kernels["kernel_id"].to_numpy())[calls.row]
     wanted[calls.call[np.isin(ids, kept["kernel_id"].to_numpy())]] = True

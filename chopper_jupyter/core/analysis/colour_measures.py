@@ -65,7 +65,7 @@ def _launch(trace: Trace, which: Included) -> dict[str, Ints]:
 
 def _peak(trace: Trace, which: Included) -> dict[str, Ints]:
     hardware = hardware_of(trace)
-    kernels = trace.kernels if which.mask is None else trace.kernels.filter(which.mask)
+    kernels = which.kept(trace.kernels)
     if not any(hardware.values()) or kernels["flops"].null_count == len(kernels):
         return {}
     kind, words = codes(kernels["kind"])
@@ -85,7 +85,7 @@ def _clock(trace: Trace, which: Included) -> dict[str, Ints]:
     found = instances(trace, "all" if which.everything else "measured")
     hz = clock_of_ops(trace, found).hz[found.of_row]
     time = found.kernels["dur_ns"].to_numpy().astype(np.float64)
-    covered = trace.kernels if which.mask is None else trace.kernels.filter(which.mask)
+    covered = which.kept(trace.kernels)
     places = rows_of(covered["kernel_id"].to_numpy(), found.kernels["kernel_id"].to_numpy())
     known = np.where(np.isfinite(hz), time, 0)
     rows = which.kernels.num_rows

@@ -131,7 +131,7 @@ def compute_kernels(trace: Trace, include: Include) -> tuple[Included, pa.Table]
     only = trace.filter(kind="compute")
     which = included(only, include)
     kernels = only.kernels.select(NEEDED)
-    return which, kernels if which.mask is None else kernels.filter(which.mask)
+    return which, which.kept(kernels)
 
 
 def measures_of_kernels(

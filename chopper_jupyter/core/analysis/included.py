@@ -80,6 +80,10 @@ class Included:
     def _groups(self) -> dict[tuple[str, ...], Groups]:
         return {}
 
+    def kept(self, kernels: pa.Table) -> pa.Table:
+        """Return the covered rows of the trace's kernels, with columns that answers seldom need."""
+        return kernels if self.mask is None else kernels.filter(self.mask)
+
     def key(self, name: str) -> Key:
         """Return a key column as codes: encoded once, since that takes longer than any sum."""
         if name not in self._keys:

@@ -121,7 +121,7 @@ def instances(trace: Trace, include: Include) -> Instances:
     only = trace.filter(kind=["compute", "collective"])
     which = included(only, include)
     every = only.kernels.select(_COLUMNS)
-    every = every if which.mask is None else every.filter(which.mask)
+    every = which.kept(every)
     kind, words = codes(every["kind"])
     compute = kind == (words.index("compute") if "compute" in words else NOT_THERE)
     keys = {name: encode(which.kernels, name) for name in LEVELS}
