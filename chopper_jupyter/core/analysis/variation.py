@@ -91,14 +91,17 @@ def variation(
 
 
 def _samples(which: Included, of_row: Ints, count: int, gpu: Key, iteration: Key) -> Grid:
-    """Return time in ms by group, GPU and iteration; what lies in none is the last iteration."""
+    """Return time in ns by group, GPU and iteration; what lies in none is the last iteration.
+
+    Medians of whole nanoseconds are exact: equal ones are equal, which fractions of ms are not.
+    """
     iterations = len(_iterations(which, iteration))
     shape = (count, len(gpu.values), iterations)
     place = np.where(iteration.codes < 0, iterations - 1, iteration.codes)
     cell = (of_row * shape[1] + gpu.codes) * shape[2] + place
     total = np.zeros(int(np.prod(shape)), np.int64)
     np.add.at(total, cell, which.kernels["dur_ns"].to_numpy())
-    return np.asarray(total.reshape(shape) * 1e-6)
+    return total.reshape(shape).astype(np.float64)
 
 
 def _iterations(which: Included, iteration: Key) -> list[int | None]:
@@ -119,7 +122,7 @@ def _distribution(samples: Grid) -> dict[str, pa.Array]:
     out = (samples < (q1 - fence)[:, None]) | (samples > (q3 + fence)[:, None])
     values = (median, q1, q3, q3 - q1, low, high)
     titles = ("median_ms", "q1_ms", "q3_ms", "iqr_ms", "min_ms", "max_ms")
-    columns = {name: _floats(value) for name, value in zip(titles, values, strict=True)}
+    columns = {name: _floats(value * 1e-6) for name, value in zip(titles, values, strict=True)}
     columns["samples"] = pa.array(np.full(len(samples), samples.shape[1], np.int64))
     columns["outliers"] = pa.array(out.sum(axis=1).astype(np.int64))
     return columns

@@ -4,7 +4,7 @@ import pytest
 from builders import trace_of
 from hypothesis import given
 from hypothesis import strategies as st
-from timed_traces import by_key, covered, grouped, timed_rows, timed_trace
+from timed_traces import by_key, covered, grouped, timed_rows, timed_trace, with_measures
 
 from chopper_jupyter import variation
 from chopper_jupyter.core.errors import SchemaError
@@ -50,6 +50,17 @@ def test_variation_equals_brute_force(rows, by, include, warmup):
             assert slowest is None
         else:
             assert of_gpu[slowest] == max(of_gpu.values())
+
+
+def test_equal_medians_are_equal_to_the_nanosecond():
+    times = [(0, 1, 6), (0, 2, 0), (1, 1, 5), (1, 2, 1)]  # both medians are 3
+    rows = [
+        {"gpu": gpu, "iteration": iteration, "start_ns": 10 * i, "dur_ns": dur}
+        | {"kernel_id": i, "kind": "compute", "name": "one"}
+        for i, (gpu, iteration, dur) in enumerate(times)
+    ]
+    (row,) = by_key(variation(timed_trace(with_measures(rows))), []).values()
+    assert (row["slowest_gpu"], row["fastest_gpu"], row["gpu_spread_percent"]) == (None, None, 0)
 
 
 def test_a_slow_gpu_and_a_slow_iteration_are_named():
