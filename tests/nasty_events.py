@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import random
+import re
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -48,6 +50,12 @@ PLAUSIBLE = {
     "Device Id": (b"-1", b"0", b"3"),
     "Total Allocated": (b"1024", b"-1"),
 }  # fmt: skip
+OTHER_NUMBERS = (
+    b"0", b"7", b"42", b"12345678", b"123456789", b"5.5", b"1000.123", b"0.0004", b"0.9996",
+    b"12345678.12345678", b"007", b"-3", b"1e2", b"1.", b"2300000000000001", b"4294967296",
+    b"999999999999999999", b"9223372036854775807", b"9223372036854775808", b"1" + b"0" * 30,
+)  # fmt: skip
+DAMAGE = (b"", b"", b" ", b"x", b'"', b",", b"}", b"{", b"\\", b"\x00", b"\xff", b"0", b".")
 NUMBERS = (b"1", b"2", b"17", b"123456")
 ALLOCATIONS = (b'"[memory]"', b'"[memory]"', b'"[memory]"', b'"[memory] "', b'"\\u005bmemory]"')
 MEMORY_KEYS = ("Bytes", "Device Type", "Device Id", "Total Allocated", "Total Reserved")
@@ -135,10 +143,31 @@ def _object(members: list[tuple[bytes, bytes]], style: Style) -> bytes:
 
 
 @st.composite
+def repetitions(draw, parts: list[bytes]) -> list[bytes]:
+    """Draw the same events again, once or twice, most with other numbers, some damaged."""
+    change = draw(st.randoms(use_true_random=False))
+    return [_varied(part, change) for part in parts * change.randint(1, 2)]
+
+
+def _varied(event: bytes, change: random.Random) -> bytes:
+    def other(number: re.Match[bytes]) -> bytes:
+        return change.choice(OTHER_NUMBERS) if change.random() < share else number[0]
+
+    share = change.choice((0.0, 0.3, 1.0))
+    event = re.sub(rb"\d+(\.\d+)?", other, event)
+    if change.random() < 0.1:
+        at = change.randrange(len(event) + 1)
+        event = event[:at] + change.choice(DAMAGE) + event[at + change.randint(0, 1) :]
+    return event
+
+
+@st.composite
 def documents(draw) -> bytes:
     """Draw the text of a file; most have a plain head and tail, so that the events decide."""
     style = draw(st.sampled_from(STYLES))
     parts = draw(st.lists(events(style), min_size=1, max_size=6))
+    if draw(st.booleans()):
+        parts += draw(repetitions(parts))
     plain = draw(st.integers(0, 2)) > 0
     head = HEADS[0] if plain else draw(st.sampled_from(HEADS))
     tail = TAILS[0] if plain else draw(st.sampled_from(TAILS))

@@ -79,12 +79,23 @@ def _by_role(fields: Any) -> Any:
 NUMBERS_OF, WRITTEN_OF = _by_role(_NUMBERS), _by_role(_WRITTEN)
 """Integer fields of each role, and those that are coded as they are written."""
 
+WORDS = (
+    PH, CAT, NAME, PID, TID, ARGS, COLLECTIVE, *(f[0] for f in _WRITTEN), *(f[2] for f in _WRITTEN)
+)  # fmt: skip
+"""Slots whose values count as they are written, even where they are numbers."""
+
+HOLES = 24
+"""Most numbers of an event that is remembered."""
+
 
 class Scratch(NamedTuple):
     """What the scanner notes of one event, by slot; it allocates nothing itself.
 
     ``start``, ``stop``, ``kind`` and ``number`` tell of a value where it lies, its type, and
     its plain number. ``words``, ``length`` and ``code`` tell of a text what it was last time.
+    The first ``count`` lines of ``hole`` are the numbers of the event: start, stop, slot.
+    ``counted`` is the type and category of an event that has no row. ``column`` is for the
+    columns of its numbers.
     """
 
     start: Any
@@ -94,13 +105,25 @@ class Scratch(NamedTuple):
     words: Any
     length: Any
     code: Any
+    hole: Any
+    count: Any
+    counted: Any
+    column: Any
 
 
 def new_scratch() -> Scratch:
     """Make room for the notes of an event."""
-    start, stop, kind, number = (np.zeros(SLOTS, np.int64) for _ in range(4))
+    start, stop, kind, number, column = (np.zeros(SLOTS, np.int64) for _ in range(5))
     length, code = (np.full(SLOTS, -1, np.int64) for _ in range(2))
-    return Scratch(start, stop, kind, number, np.zeros(2 * SLOTS, np.uint64), length, code)
+    words = np.zeros(2 * SLOTS, np.uint64)
+    hole, count, counted = (
+        np.zeros((HOLES, 3), np.int64),
+        np.zeros(1, np.int64),
+        np.zeros(2, np.int64),
+    )
+    return Scratch(
+        start, stop, kind, number, words, length, code, hole, count, counted, column
+    )  # fmt: skip
 
 
 # How a scan ended.

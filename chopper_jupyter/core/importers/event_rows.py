@@ -44,12 +44,12 @@ from chopper_jupyter.core.importers.json_scan import (
 from chopper_jupyter.core.importers.kineto_args import HOST_MEMORY
 from chopper_jupyter.core.importers.raw_bytes import (
     byte,
-    compiled,
+    inlined,
 )
 from chopper_jupyter.core.importers.word_table import FULL, code
 
 
-@compiled
+@inlined
 def _numbers(role: Any, notes: Any, rows: Any, r: Any) -> Any:
     """Fill the integer columns of a row; False if one is not plain."""
     kind, number_of = notes.kind, notes.number
@@ -67,7 +67,22 @@ def _numbers(role: Any, notes: Any, rows: Any, r: Any) -> Any:
     return not odd
 
 
-@compiled
+@inlined
+def in_range(role: Any, rows: Any, r: Any) -> Any:
+    """Say whether the numbers of a row are such as the plain reader takes as they are."""
+    device = rows[r, C_DEVICE]
+    if role == ACTIVITY:
+        return 0 <= device < 2**31 and rows[r, C_STREAM] != NULL and rows[r, C_TS] > 0
+    if role == MEMORY:
+        kind = rows[r, C_DEVICE_TYPE]
+        return (
+            rows[r, C_BYTES] != NULL and kind != NULL and -1 <= device < 2**31
+            and (device >= 0 or kind == HOST_MEMORY)
+        )  # fmt: skip
+    return True
+
+
+@inlined
 def _texts(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> Any:
     """Fill the columns of texts: 1; 0 if one is not plain, -1 if there was no room for words."""
     at, to, kind = notes.start, notes.stop, notes.kind
@@ -105,7 +120,7 @@ def _texts(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> An
     return 1
 
 
-@compiled
+@inlined
 def fill_row(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> Any:
     """Fill the row of one event: 1; 0 if it is not plain, -1 if there was no room for words."""
     kind = notes.kind
@@ -124,14 +139,6 @@ def fill_row(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> 
         return 0
     if not _numbers(role, notes, rows, r):
         return 0
-    if role == ACTIVITY and not (
-        0 <= rows[r, C_DEVICE] < 2**31 and rows[r, C_STREAM] != NULL and rows[r, C_TS] > 0
-    ):
-        return 0
-    if role == MEMORY and (
-        rows[r, C_BYTES] == NULL or rows[r, C_DEVICE_TYPE] == NULL
-        or not -1 <= rows[r, C_DEVICE] < 2**31
-        or (rows[r, C_DEVICE] < 0 and rows[r, C_DEVICE_TYPE] != HOST_MEMORY)
-    ):  # fmt: skip
+    if not in_range(role, rows, r):
         return 0
     return _texts(table, buf, role, notes, rows, r)

@@ -24,6 +24,7 @@ from chopper_jupyter.core.importers.event_layout import (
     FLOW,
     FLOW_END,
     FLOW_START,
+    HOLES,
     INVALID,
     KEY_BYTES,
     KEY_FACTORS,
@@ -39,6 +40,15 @@ from chopper_jupyter.core.importers.event_layout import (
     STACK,
     TS,
     UNKNOWN,
+)
+from chopper_jupyter.core.importers.event_repeats import (
+    CATEGORY,
+    COUNTED,
+    ROLE,
+    TYPE,
+    follow,
+    remember,
+    repeated,
 )
 from chopper_jupyter.core.importers.event_rows import fill_row
 from chopper_jupyter.core.importers.event_values import (
@@ -72,16 +82,20 @@ from chopper_jupyter.core.importers.raw_bytes import (
     compiled,
     equal_to,
     first,
+    inlined,
     lowest,
     word,
 )
 from chopper_jupyter.core.importers.word_table import FULL
 
+IS_ODD, NO_PLACE = -2, -3
+"""Roles of events that the plain reader must see, and of those there is no room for, yet."""
+
 _FACTOR_1, _FACTOR_2 = (np.uint64(f) for f in KEY_FACTORS)
 _TO_PLACE = np.uint64(56)
 
 
-@compiled
+@inlined
 def _slot(keys: Any, w: Any, v: Any, n: Any) -> Any:
     """Return the slot of a key of ``n`` bytes in two words, -1 if it has none."""
     at = np.int64(((w ^ (v * _FACTOR_2)) * _FACTOR_1) >> _TO_PLACE)
@@ -92,7 +106,7 @@ def _slot(keys: Any, w: Any, v: Any, n: Any) -> Any:
     return np.int64(-1)
 
 
-@compiled
+@inlined
 def _key(buf: Any, i: Any, end: Any, keys: Any) -> Any:
     """Step over a key whose text begins at ``i``; return (behind it, slot, type)."""
     w, v = word(buf, i), np.uint64(0)
@@ -113,7 +127,7 @@ def _key(buf: Any, i: Any, end: Any, keys: Any) -> Any:
     return i, np.int64(-1), what
 
 
-@compiled
+@inlined
 def _event(buf: Any, i: Any, end: Any, keys: Any, notes: Any) -> Any:
     """Read one event: where the value of each known key lies, its type, and plain numbers.
 
@@ -121,6 +135,7 @@ def _event(buf: Any, i: Any, end: Any, keys: Any, notes: Any) -> Any:
     escaped key may spell a known one, and args that come twice may differ.
     """
     at, to, kind, number_of = notes.start, notes.stop, notes.kind, notes.number
+    hole, numbers = notes.hole, np.int64(0)
     for k in range(SLOTS):
         kind[k] = 0
     inside = False  # in the args object
@@ -163,6 +178,9 @@ def _event(buf: Any, i: Any, end: Any, keys: Any, notes: Any) -> Any:
                     number_of[slot] = nanoseconds(whole, thousandths)
                 elif slot >= 0:
                     number_of[slot] = whole if thousandths < 0 else NULL
+                if numbers < HOLES:
+                    hole[numbers, 0], hole[numbers, 1], hole[numbers, 2] = start, i, slot
+                numbers += 1
             else:
                 i, what = value(buf, i, end)
                 if what == NUMBER and slot >= 0:
@@ -186,6 +204,7 @@ def _event(buf: Any, i: Any, end: Any, keys: Any, notes: Any) -> Any:
                 if not inside:
                     if doubtful:
                         kind[ARGS] = -1
+                    notes.count[0] = numbers
                     return i
                 inside = False
                 continue
@@ -197,7 +216,7 @@ def _event(buf: Any, i: Any, end: Any, keys: Any, notes: Any) -> Any:
                 return BAD
 
 
-@compiled
+@inlined
 def _begins(buf: Any, a: Any, b: Any, text: Any) -> Any:
     """Say whether ``buf[a:b]`` begins with a text."""
     if b - a < len(text):
@@ -208,16 +227,70 @@ def _begins(buf: Any, a: Any, b: Any, text: Any) -> Any:
     return same
 
 
-@compiled
+@inlined
 def _is(buf: Any, a: Any, b: Any, text: Any) -> Any:
     """Say whether ``buf[a:b]`` is a text."""
     return b - a == len(text) and _begins(buf, a, b, text)
 
 
+@inlined
+def _row_of(
+    buf: Any, roles: Any, stack: Any, memory: Any, table: Any, notes: Any, rows: Any, r: Any,
+) -> Any:  # fmt: skip
+    """Turn what was noted of an event into a row.
+
+    Returns
+    -------
+    int
+        The role of the row; COUNTED if the event has none, and ``notes.counted`` says what it
+        was; IS_ODD if the plain reader must see it; NO_PLACE if the words were too many.
+    """
+    at, to, kind = notes.start, notes.stop, notes.kind
+    if (
+        kind[PH] != STRING or to[PH] - at[PH] != 3
+        or (kind[CAT] != 0 and kind[CAT] != STRING) or kind[ARGS] == -1
+    ):  # fmt: skip
+        return IS_ODD
+    role, category = UNKNOWN, np.int64(-1)
+    if kind[CAT] == STRING:
+        category = same_as_before(table, buf, at[CAT] + 1, to[CAT] - 1, CAT, notes)
+        if category == FULL:
+            return NO_PLACE
+        role = roles[category] if category < len(roles) else UNKNOWN
+    ph = byte(buf, at[PH] + 1)
+    if role == STACK and ph == 88:
+        if kind[NAME] != STRING:
+            return IS_ODD
+        if not _begins(buf, at[NAME] + 1, to[NAME] - 1, stack):
+            role = DROP
+    if ph == 105 and (role == MEMORY or category < 0):
+        if kind[NAME] != STRING:
+            return IS_ODD
+        allocation = _is(buf, at[NAME] + 1, to[NAME] - 1, memory)
+        role = MEMORY if allocation else DROP if role == MEMORY else role
+    elif role == MEMORY:
+        role = DROP
+    flow = role == FLOW and (ph == 115 or ph == 102)
+    if flow or role == MEMORY or (ph == 88 and role <= ACTIVITY):
+        how = fill_row(table, buf, role, notes, rows, r)
+        if how <= 0:
+            return NO_PLACE if how < 0 else IS_ODD
+        rows[r, C_CAT] = category
+        rows[r, C_ROLE] = role
+        if flow:
+            rows[r, C_ROLE] = FLOW_START if ph == 115 else FLOW_END
+        return role
+    # what is rare the plain reader counts by its own words
+    if (role == UNKNOWN and (ph == 88 or category >= 0)) or (role == FLOW and ph == 88):
+        return IS_ODD
+    notes.counted[0], notes.counted[1] = ph, category
+    return COUNTED
+
+
 @compiled
 def scan(
     buf: Any, i: Any, end: Any, keys: Any, roles: Any, stack: Any, memory: Any, table: Any,
-    rows: Any, odd: Any, drops: Any, state: Any, notes: Any,
+    rows: Any, odd: Any, drops: Any, state: Any, notes: Any, repeats: Any,
 ) -> Any:  # fmt: skip
     """Scan events from ``i`` on, which is where an event or the array's end must be.
 
@@ -241,14 +314,14 @@ def scan(
         In and out: events so far, rows used, odd ones used, 1 if a comma was just read.
     notes : Scratch
         Room for what is noted of one event.
+    repeats : Repeats
+        The events that were understood before.
 
     Returns
     -------
     tuple
         (how it ended, position): where to go on.
     """
-    at, to, kind = notes.start, notes.stop, notes.kind
-    known = len(roles)
     while True:
         i = blank(buf, i, end)
         if i >= end:
@@ -257,69 +330,41 @@ def scan(
             return (INVALID if state[3] else DONE), i + 1
         if state[0] > 0 and not state[3]:
             return INVALID, i
-        if state[1] >= len(rows) or state[2] >= len(odd):
+        r = state[1]
+        if r >= len(rows) or state[2] >= len(odd):
             return NO_ROOM, i
         start = i
-        if byte(buf, i) != OPEN_OBJECT:
-            i, _ = value(buf, i, end)
-            for k in range(SLOTS):
-                kind[k] = 0
-            plain = False
-        else:
-            i = _event(buf, i, end, keys, notes)
-            plain = True
-        if i == MORE:
-            return NEED_MORE, start
-        if i == BAD:
-            return INVALID, start
+        i, known = repeated(repeats, buf, start, end, rows, r)
+        role = IS_ODD
+        is_event = byte(buf, start) == OPEN_OBJECT
+        if known < 0:
+            i = _event(buf, start, end, keys, notes) if is_event else value(buf, start, end)[0]
+            if i == MORE:
+                return NEED_MORE, start
+            if i == BAD:
+                return INVALID, start
         after = blank(buf, i, end)
         if after >= end:  # whether a comma follows is not known yet
             return NEED_MORE, start
-        ok = (
-            plain and kind[PH] == STRING and to[PH] - at[PH] == 3
-            and (kind[CAT] == 0 or kind[CAT] == STRING) and kind[ARGS] != -1
-        )  # fmt: skip
-        if ok:
-            role = UNKNOWN
-            category = np.int64(-1)
-            if kind[CAT] == STRING:
-                category = same_as_before(table, buf, at[CAT] + 1, to[CAT] - 1, CAT, notes)
-                if category == FULL:
-                    return NO_WORDS, start
-                role = roles[category] if category < known else UNKNOWN
-            ph = byte(buf, at[PH] + 1)
-            if role == STACK and ph == 88:
-                ok = kind[NAME] == STRING
-                if ok and not _begins(buf, at[NAME] + 1, to[NAME] - 1, stack):
-                    role = DROP
-            flow = role == FLOW and (ph == 115 or ph == 102)
-            allocation = ph == 105 and (role == MEMORY or category < 0)
-            if allocation:
-                ok = ok and kind[NAME] == STRING
-                allocation = ok and _is(buf, at[NAME] + 1, to[NAME] - 1, memory)
-                role = MEMORY if allocation else DROP if role == MEMORY else role
-            if flow or allocation or (ph == 88 and role <= ACTIVITY):
-                if ok:
-                    r = state[1]
-                    how = fill_row(table, buf, role, notes, rows, r)
-                    if how < 0:
-                        return NO_WORDS, start
-                    ok = how > 0
-                if ok:
-                    rows[r, C_EVENT] = state[0]
-                    rows[r, C_CAT] = category
-                    rows[r, C_ROLE] = role
-                    if flow:
-                        rows[r, C_ROLE] = FLOW_START if ph == 115 else FLOW_END
-                    state[1] += 1
-            elif ok:
-                # what is rare the plain reader counts by its own words
-                ok = role != UNKNOWN or (ph != 88 and category < 0)
-                ok = ok and not (role == FLOW and ph == 88)
-                if ok:
-                    last_column = drops.shape[1] - 1
-                    drops[ph, category if category >= 0 else last_column] += 1
-        if not ok:
+        if known < 0 and is_event:
+            role = _row_of(buf, roles, stack, memory, table, notes, rows, r)
+            if role == NO_PLACE:
+                return NO_WORDS, start
+            if role != IS_ODD:
+                known = remember(repeats, buf, start, i, notes, role, rows, r)
+        elif known >= 0:
+            role = repeats.facts[known, ROLE]
+            notes.counted[0] = repeats.facts[known, TYPE]
+            notes.counted[1] = repeats.facts[known, CATEGORY]
+        if known >= 0:
+            follow(repeats, known)
+        if role >= 0:
+            rows[r, C_EVENT] = state[0]
+            state[1] += 1
+        elif role == COUNTED:
+            category = notes.counted[1]
+            drops[notes.counted[0], category if category >= 0 else drops.shape[1] - 1] += 1
+        else:
             odd[state[2], 0], odd[state[2], 1], odd[state[2], 2] = state[0], start, i
             state[2] += 1
         state[0] += 1

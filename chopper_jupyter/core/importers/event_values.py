@@ -11,14 +11,14 @@ import numpy as np
 
 from chopper_jupyter.core.importers.event_layout import MAX_MICROSECONDS, NULL
 from chopper_jupyter.core.importers.json_scan import MINUS, NINE, NOT_PLAIN, ZERO
-from chopper_jupyter.core.importers.raw_bytes import byte, compiled, lowest, word
+from chopper_jupyter.core.importers.raw_bytes import byte, compiled, inlined, lowest, word
 from chopper_jupyter.core.importers.word_table import FULL, code
 
 REMEMBERED = 16
 """Length of a text up to which it is compared with the one before, at two words."""
 
 
-@compiled
+@inlined
 def nanoseconds(whole: Any, thousandths: Any) -> Any:
     """Return decimal microseconds, as ``number`` read them, as whole nanoseconds, or NULL."""
     if whole == NOT_PLAIN or whole > MAX_MICROSECONDS:
@@ -45,7 +45,7 @@ def signed_integer(buf: Any, a: Any, b: Any) -> Any:
     return -result if negative else result
 
 
-@compiled
+@inlined
 def same_as_before(table: Any, buf: Any, a: Any, b: Any, slot: Any, notes: Any) -> Any:
     """Code a short text that is mostly the one before, as processes, threads and categories are."""
     n = b - a

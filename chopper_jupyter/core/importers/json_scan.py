@@ -21,6 +21,7 @@ from chopper_jupyter.core.importers.raw_bytes import (
     equal_to,
     first,
     fraction,
+    inlined,
     word,
 )
 
@@ -40,7 +41,7 @@ QUOTE, BACKSLASH, COMMA, COLON, MINUS, DOT, ZERO, NINE = 34, 92, 44, 58, 45, 46,
 OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY = 123, 125, 91, 93
 
 
-@compiled
+@inlined
 def blank(buf: Any, i: Any, end: Any) -> Any:
     """Step over white space."""
     while i < end:
@@ -87,7 +88,7 @@ def string(buf: Any, i: Any, end: Any) -> Any:
     return MORE, kind
 
 
-@compiled
+@inlined
 def number(buf: Any, i: Any, end: Any) -> Any:
     """Read a number; the byte behind it must be there to know that it ended.
 

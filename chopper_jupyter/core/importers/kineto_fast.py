@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chopper_jupyter.core.importers import event_layout as layout
-from chopper_jupyter.core.importers import fast_columns, word_table
+from chopper_jupyter.core.importers import event_repeats, fast_columns, word_table
 from chopper_jupyter.core.importers.event_scan import scan
 from chopper_jupyter.core.importers.json_events import (
     CUT_SHORT,
@@ -61,7 +61,7 @@ ROLES: dict[str, int] = {
 MAX_EVENT = 64 << 20
 DROP_COLUMNS = 256
 
-ROWS, ODD_ROWS = 1 << 13, 1 << 12
+ROWS, ODD_ROWS = 1 << 11, 1 << 11
 """Room for the events of one call of the scanner; small enough to stay in the processor's cache."""
 
 
@@ -183,6 +183,7 @@ class _State:
         self.odd = np.empty((ODD_ROWS, 3), np.int64)
         self.state = np.zeros(4, np.int64)
         self.notes = layout.new_scratch()
+        self.repeats = event_repeats.new_repeats()
         self.result = Scan()
 
     def run(self, data: bytes, stream: Iterator[bytes]) -> tuple[bool, bytes]:
@@ -216,7 +217,7 @@ class _State:
         while True:
             ended, position = scan(
                 text.buffer, at, text.end, self.keys, self.roles, self.stack, self.memory,
-                self.table, self.rows, self.odd, self.drops, self.state, self.notes,
+                self.table, self.rows, self.odd, self.drops, self.state, self.notes, self.repeats,
             )  # fmt: skip
             if text.buffer[at:position].max(initial=0) >= 128:  # noqa: PLR2004  not ASCII
                 utf8(text.part(at, position))

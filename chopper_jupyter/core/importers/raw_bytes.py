@@ -19,6 +19,12 @@ PADDING = 64
 compiled = njit(cache=True, nogil=True, _nrt=False)
 """What the scanner is compiled with: no function allocates, so none counts references."""
 
+inlined = njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+"""The same, put into its callers: handing over a dozen arrays takes longer than most steps."""
+
+BLOCK = 32
+"""Bytes that ``differing`` compares at once."""
+
 IS_LITTLE = sys.byteorder == "little"
 
 _LOW = np.uint64(0x0101010101010101)
@@ -47,7 +53,7 @@ QUOTES, BACKSLASHES = repeated(34), repeated(92)
 
 
 def _address(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    array = context.make_array(signature.args[0])(context, builder, args[0])
+    array = context.make_array(signature[0])(context, builder, args[0])
     return builder.gep(array.data, [args[1]])
 
 
@@ -56,7 +62,7 @@ def byte(_context: Any, buf: Any, _i: Any) -> Any:
     """Load the byte at ``i``, which is not negative, as an int64."""
 
     def made(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        loaded = builder.load(_address(context, builder, signature, args))
+        loaded = builder.load(_address(context, builder, signature.args, args))
         return builder.zext(loaded, ir.IntType(64))
 
     return types.int64(buf, types.int64), made
@@ -67,10 +73,31 @@ def word(_context: Any, buf: Any, _i: Any) -> Any:
     """Load the eight bytes from ``i`` on as an uint64."""
 
     def made(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _address(context, builder, signature, args)
+        at = _address(context, builder, signature.args, args)
         return builder.load(builder.bitcast(at, ir.IntType(64).as_pointer()), align=1)
 
     return types.uint64(buf, types.int64), made
+
+
+@intrinsic
+def differing(_context: Any, one: Any, _i: Any, other: Any, _k: Any) -> Any:
+    """Compare ``BLOCK`` bytes of two buffers; return a bit for each that differs, lowest first."""
+
+    def made(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        many = ir.VectorType(ir.IntType(8), BLOCK)
+        loaded = [
+            builder.load(
+                builder.bitcast(
+                    _address(context, builder, signature.args[at:], args[at:]), many.as_pointer()
+                ),
+                align=1,
+            )
+            for at in (0, 2)
+        ]
+        bits = builder.bitcast(builder.icmp_unsigned("!=", *loaded), ir.IntType(BLOCK))
+        return builder.zext(bits, ir.IntType(64))
+
+    return types.uint64(one, types.int64, other, types.int64), made
 
 
 @intrinsic

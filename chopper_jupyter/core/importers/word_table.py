@@ -86,7 +86,7 @@ def _mixed(h: Any, w: Any) -> Any:
 
 
 @compiled
-def _hash(buf: Any, a: Any, n: Any) -> Any:
+def hashed(buf: Any, a: Any, n: Any) -> Any:
     """Hash ``n`` bytes, eight at a time; the last eight may overlap those before."""
     h = _START ^ np.uint64(n)
     if n < 8:
@@ -116,7 +116,7 @@ def _same(one: Any, o: Any, other: Any, a: Any, n: Any) -> Any:
 def code(table: Any, buf: Any, a: Any, b: Any) -> Any:
     """Return the code of ``buf[a:b]``; FULL if there is no room for a new word."""
     n = b - a
-    h = np.int64(_hash(buf, a, n))
+    h = np.int64(hashed(buf, a, n))
     places = table.places
     at = (h & (len(places) // ENTRY - 1)) * ENTRY
     while places[at + 3] >= 0:

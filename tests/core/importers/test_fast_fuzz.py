@@ -52,6 +52,7 @@ def valid_files() -> dict[str, bytes]:
         rank.memory(size, allocated=64)
     rank.event(ph="i", cat="cpu_instant_event", name="[memory]", pid=1, tid=1, ts=1.5, s="t")
     document = rank.document()
+    document["traceEvents"] *= 3  # what comes again is read another way
     return {
         "compact": json.dumps(document, separators=(",", ":")).encode(),
         "indented": json.dumps(document, indent=1).replace("\n", "\r\n").encode(),
