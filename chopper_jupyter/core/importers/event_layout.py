@@ -27,9 +27,9 @@ PH, CAT, NAME, PID, TID, TS, DUR, ID, ARGS = range(9)
 SLOTS = 29
 
 # Columns of a row.
-COLUMNS = 21
+COLUMNS = 20
 # fmt: off
-(C_EVENT, C_ROLE, C_CAT, C_NAME, C_PID, C_TID, C_TS, C_DUR, C_EXTERNAL, C_CORRELATION, C_SEQ,
+(C_ROLE, C_CAT, C_NAME, C_PID, C_TID, C_TS, C_DUR, C_EXTERNAL, C_CORRELATION, C_SEQ,
  C_FWD, C_DEVICE, C_STREAM, C_GRID, C_BLOCK, C_BYTES, C_DIMS, C_TYPES, C_ID,
  C_CONCRETE) = range(COLUMNS)
 # fmt: on
@@ -38,6 +38,11 @@ C_DEVICE_TYPE, C_ALLOCATED, C_RESERVED = C_STREAM, C_SEQ, C_FWD  # of memory, wh
 # What a category means, by its code in the word table (the categories are seeded first).
 RANGE, STACK, LAUNCH, ACTIVITY, FLOW, MEMORY, DROP, UNKNOWN = range(8)
 FLOW_START, FLOW_END, ODD = 10, 11, 12
+
+TABLE_OF = np.array([0, 0, 1, 2, 3, 4])
+"""Table of each role that has rows: ranges, launches, device activities, arrows, memory."""
+
+TABLES = 5
 
 _HOST = (RANGE, STACK)
 _ANY = (*_HOST, LAUNCH, ACTIVITY)

@@ -23,6 +23,7 @@ from chopper_jupyter.core.importers.event_layout import (
     NULL,
     NUMBERS_OF,
     SLOTS,
+    TABLE_OF,
     WORDS,
 )
 from chopper_jupyter.core.importers.event_rows import in_range
@@ -144,16 +145,24 @@ def _fill(repeats: Any, known: Any, buf: Any, i: Any, end: Any, row: Any) -> Any
 
 
 @inlined
-def repeated(repeats: Any, buf: Any, i: Any, end: Any, rows: Any, r: Any) -> Any:
-    """Read an event as a repetition into a row; return (behind it, what it repeats), or -1s."""
+def repeated(repeats: Any, buf: Any, i: Any, end: Any, rows: Any, used: Any) -> Any:
+    """Read an event as a repetition, into the next row of its table.
+
+    Returns
+    -------
+    tuple
+        (the position behind it, what it repeats), or (-1, -1).
+    """
     known = np.int64(repeats.far[_far(repeats.past)])
     for attempt in range(2):
         role = repeats.facts[known, ROLE]
+        table = TABLE_OF[max(role, 0)]
+        row = rows[table, used[table]]
         if role != COUNTED:
             for k in range(COLUMNS):
-                rows[r, k] = repeats.rows[known, k]
-        behind = _fill(repeats, known, buf, i, end, rows[r])
-        if behind >= 0 and (role == COUNTED or in_range(role, rows, r)):
+                row[k] = repeats.rows[known, k]
+        behind = _fill(repeats, known, buf, i, end, row)
+        if behind >= 0 and (role == COUNTED or in_range(role, row)):
             return behind, known
         other = np.int64(repeats.near[repeats.past[1]])
         if attempt or other == known:
@@ -189,7 +198,8 @@ def _columns(role: Any, notes: Any) -> Any:
 
 @inlined
 def remember(
-    repeats: Any, buf: Any, start: Any, behind: Any, notes: Any, role: Any, rows: Any, r: Any,
+    repeats: Any, buf: Any, start: Any, behind: Any, notes: Any, role: Any, rows: Any,
+    used: Any,
 ) -> Any:  # fmt: skip
     """Remember an event that was parsed; return its place, which may hold it already, or -1."""
     length, count = behind - start, notes.count[0]
@@ -222,6 +232,8 @@ def remember(
     facts[known, HASH], facts[known, LENGTH] = np.int64(mixed), length
     facts[known, COUNT], facts[known, ROLE] = kept, role
     facts[known, TYPE], facts[known, CATEGORY] = notes.counted[0], notes.counted[1]
-    for k in range(COLUMNS):
-        repeats.rows[known, k] = rows[r, k]
+    if role != COUNTED:
+        row = rows[TABLE_OF[role], used[TABLE_OF[role]]]
+        for k in range(COLUMNS):
+            repeats.rows[known, k] = row[k]
     return known

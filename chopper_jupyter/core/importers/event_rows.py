@@ -50,7 +50,7 @@ from chopper_jupyter.core.importers.word_table import FULL, code
 
 
 @inlined
-def _numbers(role: Any, notes: Any, rows: Any, r: Any) -> Any:
+def _numbers(role: Any, notes: Any, row: Any) -> Any:
     """Fill the integer columns of a row; False if one is not plain."""
     kind, number_of = notes.kind, notes.number
     odd = False
@@ -62,28 +62,28 @@ def _numbers(role: Any, notes: Any, rows: Any, r: Any) -> Any:
         what = kind[slot]
         found = number_of[slot] if what == NUMBER else np.int64(NULL)
         odd |= what != 0 and found == NULL
-        rows[r, NUMBERS_OF[role, k, 1]] = found
+        row[NUMBERS_OF[role, k, 1]] = found
         k += 1
     return not odd
 
 
 @inlined
-def in_range(role: Any, rows: Any, r: Any) -> Any:
+def in_range(role: Any, row: Any) -> Any:
     """Say whether the numbers of a row are such as the plain reader takes as they are."""
-    device = rows[r, C_DEVICE]
+    device = row[C_DEVICE]
     if role == ACTIVITY:
-        return 0 <= device < 2**31 and rows[r, C_STREAM] != NULL and rows[r, C_TS] > 0
+        return 0 <= device < 2**31 and row[C_STREAM] != NULL and row[C_TS] > 0
     if role == MEMORY:
-        kind = rows[r, C_DEVICE_TYPE]
+        kind = row[C_DEVICE_TYPE]
         return (
-            rows[r, C_BYTES] != NULL and kind != NULL and -1 <= device < 2**31
+            row[C_BYTES] != NULL and kind != NULL and -1 <= device < 2**31
             and (device >= 0 or kind == HOST_MEMORY)
         )  # fmt: skip
     return True
 
 
 @inlined
-def _texts(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> Any:
+def _texts(table: Any, buf: Any, role: Any, notes: Any, row: Any) -> Any:
     """Fill the columns of texts: 1; 0 if one is not plain, -1 if there was no room for words."""
     at, to, kind = notes.start, notes.stop, notes.kind
     for slot, column in ((PID, C_PID), (TID, C_TID)):
@@ -95,20 +95,20 @@ def _texts(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> An
         found = same_as_before(table, buf, a, b, slot, notes)
         if found == FULL:
             return -1
-        rows[r, column] = found
+        row[column] = found
     if role in (FLOW, MEMORY):
         return 1
     found = code(table, buf, at[NAME] + 1, to[NAME] - 1)
     if found == FULL:
         return -1
-    rows[r, C_NAME] = found
+    row[C_NAME] = found
     k = 0
     while WRITTEN_OF[role, k, 0] >= 0:
         slot, column = WRITTEN_OF[role, k, 0], WRITTEN_OF[role, k, 1]
         if kind[slot] == 0:  # maybe an older spelling of the same key
             slot = WRITTEN_OF[role, k, 2]
         k += 1
-        rows[r, column] = NULL
+        row[column] = -1
         if kind[slot] == 0 or (
             slot == CONCRETE and not has_arguments(buf, at[NAME] + 1, to[NAME] - 1)
         ):
@@ -116,12 +116,12 @@ def _texts(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> An
         found = code(table, buf, at[slot], to[slot])
         if found == FULL:
             return -1
-        rows[r, column] = found
+        row[column] = found
     return 1
 
 
 @inlined
-def fill_row(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> Any:
+def fill_row(table: Any, buf: Any, role: Any, notes: Any, row: Any) -> Any:
     """Fill the row of one event: 1; 0 if it is not plain, -1 if there was no room for words."""
     kind = notes.kind
     if kind[TS] != NUMBER:
@@ -137,8 +137,8 @@ def fill_row(table: Any, buf: Any, role: Any, notes: Any, rows: Any, r: Any) -> 
         or (kind[ARGS] != 0 and kind[ARGS] != OBJECT)
     ):  # fmt: skip
         return 0
-    if not _numbers(role, notes, rows, r):
+    if not _numbers(role, notes, row):
         return 0
-    if not in_range(role, rows, r):
+    if not in_range(role, row):
         return 0
-    return _texts(table, buf, role, notes, rows, r)
+    return _texts(table, buf, role, notes, row)

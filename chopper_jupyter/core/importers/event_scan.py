@@ -15,7 +15,6 @@ from chopper_jupyter.core.importers.event_layout import (
     ACTIVITY,
     ARGS,
     C_CAT,
-    C_EVENT,
     C_ROLE,
     CAT,
     DONE,
@@ -38,6 +37,8 @@ from chopper_jupyter.core.importers.event_layout import (
     PH,
     SLOTS,
     STACK,
+    TABLE_OF,
+    TABLES,
     TS,
     UNKNOWN,
 )
@@ -87,6 +88,9 @@ from chopper_jupyter.core.importers.raw_bytes import (
     word,
 )
 from chopper_jupyter.core.importers.word_table import FULL
+
+EVENTS, ODD_USED, COMMA_READ, USED = range(4)
+"""Where the state has what; rows used by table come last."""
 
 IS_ODD, NO_PLACE = -2, -3
 """Roles of events that the plain reader must see, and of those there is no room for, yet."""
@@ -235,7 +239,7 @@ def _is(buf: Any, a: Any, b: Any, text: Any) -> Any:
 
 @inlined
 def _row_of(
-    buf: Any, roles: Any, stack: Any, memory: Any, table: Any, notes: Any, rows: Any, r: Any,
+    buf: Any, roles: Any, stack: Any, memory: Any, table: Any, notes: Any, rows: Any, used: Any,
 ) -> Any:  # fmt: skip
     """Turn what was noted of an event into a row.
 
@@ -272,13 +276,14 @@ def _row_of(
         role = DROP
     flow = role == FLOW and (ph == 115 or ph == 102)
     if flow or role == MEMORY or (ph == 88 and role <= ACTIVITY):
-        how = fill_row(table, buf, role, notes, rows, r)
+        row = rows[TABLE_OF[role], used[TABLE_OF[role]]]
+        how = fill_row(table, buf, role, notes, row)
         if how <= 0:
             return NO_PLACE if how < 0 else IS_ODD
-        rows[r, C_CAT] = category
-        rows[r, C_ROLE] = role
+        row[C_CAT] = category
+        row[C_ROLE] = role
         if flow:
-            rows[r, C_ROLE] = FLOW_START if ph == 115 else FLOW_END
+            row[C_ROLE] = FLOW_START if ph == 115 else FLOW_END
         return role
     # what is rare the plain reader counts by its own words
     if (role == UNKNOWN and (ph == 88 or category >= 0)) or (role == FLOW and ph == 88):
@@ -307,11 +312,13 @@ def scan(
     table : WordTable
         The dictionary, categories first.
     rows, odd : int arrays
-        Output: rows of understood events; (event number, start, end) of odd ones.
+        Output: rows of understood events by table; (start, end, rows used before by
+        table) of odd ones.
     drops : int array
         Output: dropped events counted by type character and category code (last column: none).
     state : int array
-        In and out: events so far, rows used, odd ones used, 1 if a comma was just read.
+        In and out: events so far, odd ones used, 1 if a comma was just read, then the rows
+        used of each table.
     notes : Scratch
         Room for what is noted of one event.
     repeats : Repeats
@@ -322,19 +329,22 @@ def scan(
     tuple
         (how it ended, position): where to go on.
     """
+    used = state[USED:]
+    full = False
+    for kind in range(TABLES):
+        full |= used[kind] >= rows.shape[1]
     while True:
         i = blank(buf, i, end)
         if i >= end:
             return NEED_MORE, i
         if byte(buf, i) == CLOSE_ARRAY:
-            return (INVALID if state[3] else DONE), i + 1
-        if state[0] > 0 and not state[3]:
+            return (INVALID if state[COMMA_READ] else DONE), i + 1
+        if state[EVENTS] > 0 and not state[COMMA_READ]:
             return INVALID, i
-        r = state[1]
-        if r >= len(rows) or state[2] >= len(odd):
+        if full or state[ODD_USED] >= len(odd):
             return NO_ROOM, i
         start = i
-        i, known = repeated(repeats, buf, start, end, rows, r)
+        i, known = repeated(repeats, buf, start, end, rows, used)
         role = IS_ODD
         is_event = byte(buf, start) == OPEN_OBJECT
         if known < 0:
@@ -347,11 +357,11 @@ def scan(
         if after >= end:  # whether a comma follows is not known yet
             return NEED_MORE, start
         if known < 0 and is_event:
-            role = _row_of(buf, roles, stack, memory, table, notes, rows, r)
+            role = _row_of(buf, roles, stack, memory, table, notes, rows, used)
             if role == NO_PLACE:
                 return NO_WORDS, start
             if role != IS_ODD:
-                known = remember(repeats, buf, start, i, notes, role, rows, r)
+                known = remember(repeats, buf, start, i, notes, role, rows, used)
         elif known >= 0:
             role = repeats.facts[known, ROLE]
             notes.counted[0] = repeats.facts[known, TYPE]
@@ -359,19 +369,23 @@ def scan(
         if known >= 0:
             follow(repeats, known)
         if role >= 0:
-            rows[r, C_EVENT] = state[0]
-            state[1] += 1
+            kind = TABLE_OF[role]
+            used[kind] += 1
+            full = used[kind] >= rows.shape[1]
         elif role == COUNTED:
             category = notes.counted[1]
             drops[notes.counted[0], category if category >= 0 else drops.shape[1] - 1] += 1
         else:
-            odd[state[2], 0], odd[state[2], 1], odd[state[2], 2] = state[0], start, i
-            state[2] += 1
-        state[0] += 1
+            line = state[ODD_USED]
+            odd[line, 0], odd[line, 1] = start, i
+            for kind in range(TABLES):
+                odd[line, 2 + kind] = used[kind]
+            state[ODD_USED] += 1
+        state[EVENTS] += 1
         i = after
-        state[3] = 0
+        state[COMMA_READ] = 0
         if byte(buf, i) == COMMA:
-            state[3] = 1
+            state[COMMA_READ] = 1
             i += 1
         elif byte(buf, i) != CLOSE_ARRAY:
             return INVALID, i

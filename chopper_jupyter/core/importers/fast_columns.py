@@ -12,77 +12,63 @@ from chopper_jupyter.core.events import DEVICE, FLOWS, LAUNCHES, MEMORY, RANGES
 from chopper_jupyter.core.importers import event_layout as scanner
 from chopper_jupyter.core.importers.json_stream import read_value
 from chopper_jupyter.core.importers.kineto_args import HOST_MEMORY, compact_json, dimensions
-from chopper_jupyter.core.importers.kineto_columns import SHIFTED, at_home, joined, table_of
+from chopper_jupyter.core.importers.kineto_columns import at_home, joined, table_of
+from chopper_jupyter.core.importers.merged_columns import Column, absent, arrow, filled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from chopper_jupyter.core.importers.column_chunks import Chunks
     from chopper_jupyter.core.importers.kineto_events import EventReader
 
 Ints = npt.NDArray[np.int64]
-Block = dict[str, npt.NDArray[Any]]
-
-SCHEMAS = {"ranges": RANGES, "launches": LAUNCHES, "device": DEVICE}
 
 _COMMON = {
-    "event": (scanner.C_EVENT, np.int64),
-    "cat": (scanner.C_CAT, np.int16),
-    "name": (scanner.C_NAME, np.int32),
-    "pid": (scanner.C_PID, np.int32),
-    "tid": (scanner.C_TID, np.int32),
-    "start_ns": (scanner.C_TS, np.int64),
-    "dur_ns": (scanner.C_DUR, np.int64),
-    "external_id": (scanner.C_EXTERNAL, np.int64),
+    "cat": scanner.C_CAT,
+    "name": scanner.C_NAME,
+    "start_ns": scanner.C_TS,
+    "dur_ns": scanner.C_DUR,
+    "external_id": scanner.C_EXTERNAL,
 }
-LAYOUT: dict[str, dict[str, tuple[int, Any]]] = {
-    "ranges": _COMMON
-    | {
-        "seq": (scanner.C_SEQ, np.int64),
-        "fwd_thread": (scanner.C_FWD, np.int64),
-        "input_shapes": (scanner.C_DIMS, np.int64),
-        "input_dtypes": (scanner.C_TYPES, np.int64),
-        "concrete_inputs": (scanner.C_CONCRETE, np.int64),
+_THREAD = {"pid": scanner.C_PID, "tid": scanner.C_TID}
+LAYOUT = {
+    "ranges": {
+        **_COMMON,
+        **_THREAD,
+        "seq": scanner.C_SEQ,
+        "fwd_thread": scanner.C_FWD,
+        "input_shapes": scanner.C_DIMS,
+        "input_dtypes": scanner.C_TYPES,
+        "concrete_inputs": scanner.C_CONCRETE,
     },
-    "launches": _COMMON | {"correlation_id": (scanner.C_CORRELATION, np.int64)},
-    "device": {k: v for k, v in _COMMON.items() if k not in ("pid", "tid")}
-    | {
-        "correlation_id": (scanner.C_CORRELATION, np.int64),
-        "device": (scanner.C_DEVICE, np.int32),
-        "stream": (scanner.C_STREAM, np.int64),
-        "grid": (scanner.C_GRID, np.int64),
-        "block": (scanner.C_BLOCK, np.int64),
-        "bytes": (scanner.C_BYTES, np.int64),
+    "launches": {**_COMMON, **_THREAD, "correlation_id": scanner.C_CORRELATION},
+    "device": {
+        **_COMMON,
+        "correlation_id": scanner.C_CORRELATION,
+        "device": scanner.C_DEVICE,
+        "stream": scanner.C_STREAM,
+        "grid": scanner.C_GRID,
+        "block": scanner.C_BLOCK,
+        "bytes": scanner.C_BYTES,
     },
-    "flows": {
-        "event": (scanner.C_EVENT, np.int64),
-        "role": (scanner.C_ROLE, np.int8),
-        "pid": (scanner.C_PID, np.int32),
-        "tid": (scanner.C_TID, np.int32),
-        "at": (scanner.C_TS, np.int64),
-        "id": (scanner.C_ID, np.int64),
-    },
+    "flows": {**_THREAD, "role": scanner.C_ROLE, "at": scanner.C_TS, "id": scanner.C_ID},
     "memory": {
-        "event": (scanner.C_EVENT, np.int64),
-        "pid": (scanner.C_PID, np.int32),
-        "tid": (scanner.C_TID, np.int32),
-        "time_ns": (scanner.C_TS, np.int64),
-        "device": (scanner.C_DEVICE, np.int32),
-        "type": (scanner.C_DEVICE_TYPE, np.int64),
-        "bytes": (scanner.C_BYTES, np.int64),
-        "allocated_bytes": (scanner.C_ALLOCATED, np.int64),
-        "reserved_bytes": (scanner.C_RESERVED, np.int64),
+        **_THREAD,
+        "time_ns": scanner.C_TS,
+        "device": scanner.C_DEVICE,
+        "type": scanner.C_DEVICE_TYPE,
+        "bytes": scanner.C_BYTES,
+        "allocated_bytes": scanner.C_ALLOCATED,
+        "reserved_bytes": scanner.C_RESERVED,
     },
 }
-"""Columns that each table keeps of the scanner's rows, and how small they can be kept."""
+"""Columns that each table keeps of the scanner's rows, in the scanner's order of tables."""
 
-ROLES_OF = {
-    "ranges": (scanner.RANGE, scanner.STACK),
-    "launches": (scanner.LAUNCH, scanner.LAUNCH),
-    "device": (scanner.ACTIVITY, scanner.ACTIVITY),
-    "flows": (scanner.FLOW_START, scanner.FLOW_END),
-    "memory": (scanner.MEMORY, scanner.MEMORY),
-}
-"""First and last role of the rows of each table."""
+WIDE = {
+    "start_ns", "dur_ns", "external_id", "seq", "fwd_thread", "correlation_id", "stream", "bytes",
+    "at", "id", "time_ns", "type", "allocated_bytes", "reserved_bytes",
+}  # fmt: skip
+"""Columns of eight bytes; the others are codes of words, or devices."""
 
 KINDS = {
     "cpu_op": "op", "Operator": "op", "user_annotation": "annotation",
@@ -92,253 +78,259 @@ KINDS = {
 }  # fmt: skip
 """Kind of a category; the remaining ones are runtime calls."""
 
-WORD_COLUMNS = {
-    "input_shapes": compact_json,
-    "input_dtypes": compact_json,
-    "concrete_inputs": compact_json,
-    "grid": dimensions,
-    "block": dimensions,
-}
-"""Columns whose values are coded as they are written, and what makes their text of the value."""
-
-
-def split(rows: Ints) -> dict[str, Block]:
-    """Split one block's rows by table, in columns no wider than needed."""
-    role = rows[:, scanner.C_ROLE].copy()
-    result = {}
-    for name, layout in LAYOUT.items():
-        least, most = ROLES_OF[name]
-        mine = rows[(role >= least) & (role <= most)]
-        if len(mine):
-            result[name] = {key: mine[:, at].astype(kind) for key, (at, kind) in layout.items()}
-    return result
-
 
 def tables(
-    blocks: dict[str, list[Block]],
+    rows: dict[str, Chunks],
     words: list[bytes],
-    odd: list[tuple[int, Any]],
+    odd: list[tuple[list[int], Any]],
     reader: EventReader,
 ) -> dict[str, pa.Table]:
     """Build the five tables of the scanned rows and of the odd events, in the file's order.
 
     Parameters
     ----------
-    blocks : dict of str to list
-        What ``split`` returned for each block, by table.
+    rows : dict of str to Chunks
+        The scanner's rows by table; they are taken from there.
     words : list of bytes
         Texts by code.
-    odd : list of (int, object)
-        Events for the plain reader, with their numbers.
+    odd : list of (list of int, object)
+        Events for the plain reader, each with the number of rows of every table before it.
     reader : EventReader
         The plain reader; it also numbers threads and processes.
     """
     texts = [word.decode("utf-8") for word in words]
-    numbers = _read_odd(odd, reader)
+    places = _read_odd(odd, reader)
     made = {}
-    for name, schema in SCHEMAS.items():
-        block = _joined_blocks(blocks.pop(name, []), LAYOUT[name])
-        fast = _table(name, schema, block, texts, reader)
-        slow = table_of(schema, getattr(reader.columns, name), reader.base_ns)
-        made[name] = _in_order(fast, block["event"], slow, numbers[name])
+    for name, (schema, columns) in TABLES.items():
+        scanned = Scanned(rows.pop(name), places[name], texts)
+        made[name] = _table(name, schema, columns(scanned, reader), scanned.among, reader)
     made["ranges"] = at_home(made["ranges"], reader.threads)
-    made["flows"] = _flows(blocks.pop("flows", []), texts, reader, numbers["flows"])
-    block = _joined_blocks(blocks.pop("memory", []), LAYOUT["memory"])
-    slow = table_of(MEMORY, reader.columns.memory, reader.base_ns)
-    fast = _memory(block, texts, reader)
-    made["memory"] = _in_order(fast, block["event"], slow, numbers["memory"])
+    made["flows"] = _flows(Scanned(rows.pop("flows"), places["flows"], texts), reader)
     return made
 
 
-def _read_odd(odd: list[tuple[int, Any]], reader: EventReader) -> dict[str, Ints]:
-    """Read the odd events; return the event number of each row they made, by table."""
-    columns = reader.columns
-    lists = {n: getattr(columns, n) for n in LAYOUT}
-    numbers: dict[str, list[int]] = {name: [] for name in lists}
-    for number, event in odd:
+class Scanned:
+    """Columns of scanned rows, with -1 in the place of each row of the plain reader.
+
+    Parameters
+    ----------
+    chunks : Chunks
+        The scanned rows.
+    places : int array
+        For each row of the plain reader, the number of scanned rows before it.
+    texts : list of str
+        Texts by code.
+    """
+
+    def __init__(self, chunks: Chunks, places: Ints, texts: list[str]) -> None:
+        self.chunks, self.texts = chunks, texts
+        self.among = np.zeros(chunks.rows + len(places), bool)
+        self.among[places + np.arange(len(places))] = True
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        """Return a column, anew each time."""
+        return self.chunks.column(name, self.among)
+
+
+def _read_odd(odd: list[tuple[list[int], Any]], reader: EventReader) -> dict[str, Ints]:
+    """Read the odd events; return, for each row they made, the number of scanned rows before."""
+    lists = [getattr(reader.columns, name) for name in LAYOUT]
+    places: list[list[int]] = [[] for _ in lists]
+    for before, event in odd:
         reader.take(event)
-        for name, rows in lists.items():
-            if len(rows) > len(numbers[name]):
-                numbers[name].append(number)
-    return {name: np.array(found, np.int64) for name, found in numbers.items()}
-
-
-def _joined_blocks(parts: list[Block], layout: dict[str, tuple[int, Any]]) -> Block:
-    """Join the blocks column by column, giving each block's memory back on the way."""
-    return {
-        key: np.concatenate([part.pop(key) for part in parts]) if parts else np.zeros(0, kind)
-        for key, (_, kind) in layout.items()
-    }
+        for made, at, place in zip(lists, places, before, strict=True):
+            if len(made) > len(at):
+                at.append(place)
+    return {name: np.array(at, np.int64) for name, at in zip(LAYOUT, places, strict=True)}
 
 
 def _table(
-    name: str, schema: pa.Schema, block: Block, texts: list[str], reader: EventReader
+    name: str,
+    schema: pa.Schema,
+    columns: Iterator[tuple[str, Column]],
+    among: npt.NDArray[np.bool_],
+    reader: EventReader,
 ) -> pa.Table:
-    kinds = [KINDS.get(text, "runtime") for text in texts[: _categories(block)]]
-    columns: dict[str, Any] = {
-        "name": _words(block["name"], texts),
-        "kind": _encoded(block["cat"], kinds),
-        "external_id": _nullable(block["external_id"], also=0),
-    }
-    if "pid" in block:
-        columns["tid"] = _threads(block, texts, reader)
-    if name == "launches":
-        columns["pid"] = _processes(block["pid"], texts, reader)
-    if name == "ranges":
-        _count(columns["tid"], columns["kind"], reader)
-        block["seq"][block["seq"] < 0] = scanner.NULL
+    """Build a table of scanned columns and, among them, the rows of the plain reader."""
+    slow = table_of(schema, getattr(reader.columns, name), reader.base_ns)
+    made = {}
+    for key, column in columns:
+        whole = filled(column, slow[key], among) if slow.num_rows else column
+        made[key] = arrow(schema.field(key).type, whole)
     for field in schema:
-        if field.name in columns:
-            continue
-        if field.name not in block:
-            columns[field.name] = pa.nulls(len(block["event"]), field.type)
-        elif field.name in WORD_COLUMNS:
-            raw = _words(block.pop(field.name), texts)
-            columns[field.name] = _meaning(raw, WORD_COLUMNS[field.name])
-        elif field.name in SHIFTED:
-            columns[field.name] = pa.array(block.pop(field.name) + reader.base_ns)
-        else:
-            zero = 0 if name == "device" and field.name == "correlation_id" else scanner.NULL
-            columns[field.name] = _nullable(block.pop(field.name), also=zero)
-    return pa.table([columns[field.name] for field in schema], schema=schema)
+        if field.name not in made:
+            made[field.name] = absent(field.type, slow[field.name], among)
+    return pa.table([made[field.name] for field in schema], schema=schema)
 
 
-def _categories(block: Block) -> int:
-    return int(block["cat"].max(initial=-1)) + 1
+def _ranges(rows: Scanned, reader: EventReader) -> Iterator[tuple[str, Column]]:
+    """Yield the columns of host ranges one by one, so that none is held twice."""
+    kind = _kinds(rows)
+    tid = _threads(rows, reader)
+    _count(tid, kind, reader)
+    yield "kind", kind
+    yield "tid", Column(tid)
+    seq = rows["seq"]
+    seq[seq < 0] = scanner.NULL
+    yield "seq", _nullable(seq)
+    yield "fwd_thread", _nullable(rows["fwd_thread"])
+    for name in ("input_shapes", "input_dtypes", "concrete_inputs"):
+        yield name, _meaning(_words(rows, name), compact_json)
+    yield from _common(rows, reader)
 
 
-def _nullable(values: npt.NDArray[Any], also: int) -> pa.Array:
-    if values.dtype != np.int64:
-        return pa.array(values)
-    return pa.array(values, mask=(values == scanner.NULL) | (values == also))
+def _launches(rows: Scanned, reader: EventReader) -> Iterator[tuple[str, Column]]:
+    yield "kind", _kinds(rows)
+    pids, pid = _distinct(rows["pid"])
+    process = [reader.threads.process_of(rows.texts[p]) for p in pids.tolist()]
+    yield "pid", Column(np.array([*process, -1], np.int64)[pid])
+    yield "tid", Column(_threads(rows, reader))
+    yield "correlation_id", _nullable(rows["correlation_id"])
+    yield from _common(rows, reader)
 
 
-def _words(codes: npt.NDArray[Any], texts: list[str]) -> pa.DictionaryArray:
-    """Encode a column by the words it uses, in order of their codes."""
-    missing = codes < 0
-    used, position = _distinct(np.where(missing, len(texts), codes))
-    found = used[:-1] if len(used) and used[-1] == len(texts) else used
-    return pa.DictionaryArray.from_arrays(
-        pa.array(position.astype(np.int32), mask=missing),
-        pa.array([texts[c] for c in found.tolist()], pa.string()),
-    )
+def _device(rows: Scanned, reader: EventReader) -> Iterator[tuple[str, Column]]:
+    yield "kind", _kinds(rows)
+    yield "correlation_id", _nullable(rows["correlation_id"], zero=True)
+    yield "device", Column(rows["device"])
+    yield "stream", Column(rows["stream"])
+    yield "bytes", _nullable(rows["bytes"])
+    for name in ("grid", "block"):
+        yield name, _meaning(_words(rows, name), dimensions)
+    yield from _common(rows, reader)
 
 
-def _distinct(codes: npt.NDArray[Any]) -> tuple[Ints, Ints]:
+def _common(rows: Scanned, reader: EventReader) -> Iterator[tuple[str, Column]]:
+    """Yield name, times and operator."""
+    yield "name", _words(rows, "name")
+    start = rows["start_ns"]
+    start += reader.base_ns
+    yield "start_ns", Column(start)
+    yield "dur_ns", Column(rows["dur_ns"])
+    yield "external_id", _nullable(rows["external_id"], zero=True)
+
+
+def _memory(rows: Scanned, reader: EventReader) -> Iterator[tuple[str, Column]]:
+    yield "tid", Column(_threads(rows, reader))
+    yield "time_ns", Column(rows["time_ns"] + reader.base_ns)
+    yield "device", Column(rows["device"], rows["type"] == HOST_MEMORY)
+    yield "bytes", Column(rows["bytes"])
+    for name in ("allocated_bytes", "reserved_bytes"):
+        total = rows[name]
+        yield name, Column(total, total < 0)
+
+
+TABLES = {
+    "ranges": (RANGES, _ranges),
+    "launches": (LAUNCHES, _launches),
+    "device": (DEVICE, _device),
+    "memory": (MEMORY, _memory),
+}
+"""Schema of each table and what yields its columns."""
+
+
+def _nullable(values: Ints, *, zero: bool = False) -> Column:
+    """Take what is NULL, and maybe 0, as missing."""
+    missing = values == scanner.NULL
+    if zero:
+        missing |= values == 0
+    return Column(values, missing)
+
+
+def _words(rows: Scanned, name: str) -> Column:
+    """Encode a column by the words it uses, in order of their codes; -1 is none."""
+    used, place = _distinct(rows[name])
+    return Column(place, place < 0, [rows.texts[c] for c in used.tolist()])
+
+
+def _distinct(codes: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[np.int32]]:
     """Return the codes that occur, ascending, and the place of each row's among them.
 
-    As ``numpy.unique`` does by sorting; codes are small, so that counting them is faster.
+    As ``numpy.unique`` does by sorting; codes are small, so that counting them is faster. -1
+    stays -1.
     """
-    used = np.flatnonzero(np.bincount(codes))
-    place = np.zeros(int(used[-1]) + 1 if len(used) else 0, np.int64)
+    counts = np.bincount(codes + 1)
+    used = np.flatnonzero(counts[1:])
+    place = np.full(max(len(counts), 1), -1, np.int32)  # the last one is for -1
     place[used] = np.arange(len(used))
     return used, place[codes]
 
 
-def _meaning(raw: pa.DictionaryArray, text_of: Callable[[Any], str | None]) -> pa.DictionaryArray:
+def _meaning(raw: Column, text_of: Callable[[Any], str | None]) -> Column:
     """Replace each distinct written value by its text; different spellings may mean the same."""
-    texts = [text_of(read_value(word)) for word in raw.dictionary.to_pylist()]
+    texts = [text_of(read_value(word)) for word in raw.words or ()]
     words = {text: i for i, text in enumerate(dict.fromkeys(t for t in texts if t is not None))}
     to = np.array([*(-1 if t is None else words[t] for t in texts), -1], np.int32)
-    index = to[np.asarray(raw.indices.fill_null(-1))]
-    return pa.DictionaryArray.from_arrays(
-        pa.array(index, mask=index < 0), pa.array(list(words), pa.string())
-    )
+    index = to[raw.values]
+    return Column(index, index < 0, list(words))
 
 
-def _encoded(codes: npt.NDArray[Any], kinds: list[str]) -> pa.DictionaryArray:
-    """Encode a column by the kind of each code; kinds that no row has are no words of it."""
-    used, index = _distinct(codes)
-    words = {kind: i for i, kind in enumerate(dict.fromkeys(kinds[c] for c in used.tolist()))}
-    to = np.array([words[kinds[c]] for c in used.tolist()], np.int32)
-    return pa.DictionaryArray.from_arrays(
-        pa.array(to[index] if len(to) else to), pa.array(list(words), pa.string())
-    )
+def _kinds(rows: Scanned) -> Column:
+    """Encode a column by the kind of each category; kinds that no row has are no words of it."""
+    used, place = _distinct(rows["cat"])
+    kinds = [KINDS.get(rows.texts[c], "runtime") for c in used.tolist()]
+    words = {kind: i for i, kind in enumerate(dict.fromkeys(kinds))}
+    return Column(np.array([*(words[k] for k in kinds), -1], np.int32)[place], None, list(words))
 
 
-def _threads(block: Block, texts: list[str], reader: EventReader) -> Ints:
-    pids, pid = _distinct(block["pid"])
-    tids, tid = _distinct(block["tid"])
-    pairs, index = _distinct(pid * len(tids) + tid)
+def _threads(rows: Scanned, reader: EventReader) -> Ints:
+    """Return the number of each row's thread, -1 in the places of other rows."""
+    pids, pid = _distinct(rows["pid"])
+    tids, tid = _distinct(rows["tid"])
+    pair = pid * len(tids) + tid
+    pair[rows.among] = -1
+    pairs, index = _distinct(pair)
     number = [
-        reader.threads.of(texts[pids[pair // len(tids)]], texts[tids[pair % len(tids)]])
-        for pair in pairs.tolist()
+        reader.threads.of(rows.texts[pids[p // len(tids)]], rows.texts[tids[p % len(tids)]])
+        for p in pairs.tolist()
     ]
-    return np.array(number, np.int64)[index]
+    return np.array([*number, -1], np.int64)[index]
 
 
-def _processes(pids: npt.NDArray[Any], texts: list[str], reader: EventReader) -> Ints:
-    used, index = _distinct(pids)
-    number = [reader.threads.process_of(texts[p]) for p in used.tolist()]
-    return np.array(number, np.int64)[index]
-
-
-def _count(tid: Ints, kind: pa.DictionaryArray, reader: EventReader) -> None:
+def _count(tid: Ints, kind: Column, reader: EventReader) -> None:
     """Count ranges by thread and kind, as the plain reader does one by one."""
-    words = kind.dictionary.to_pylist()
-    codes = kind.indices.to_numpy()
-    for code, word in enumerate(words):
-        for thread, times in enumerate(np.bincount(tid[codes == code]).tolist()):
-            if times:
-                reader.threads.count(thread, word, times)
+    words = kind.words or []
+    scanned = tid >= 0
+    counts = np.bincount(tid[scanned] * len(words) + kind.values[scanned])
+    for at in np.flatnonzero(counts).tolist():
+        thread, code = divmod(at, len(words))
+        reader.threads.count(thread, words[code], int(counts[at]))
 
 
-def _in_order(fast: pa.Table, numbers: Ints, slow: pa.Table, slow_numbers: Ints) -> pa.Table:
-    """Merge the rows of both readers in the order of the file."""
-    if not slow.num_rows:
-        return fast
-    both = pa.concat_tables([fast, slow]).unify_dictionaries()
-    order = np.argsort(np.concatenate([numbers, slow_numbers]), kind="stable")
-    return both.take(pa.array(order))
-
-
-def _flows(
-    parts: list[Block], texts: list[str], reader: EventReader, slow_numbers: Ints
-) -> pa.Table:
-    block = _joined_blocks(parts, LAYOUT["flows"])
-    thread = _threads(block, texts, reader)
-    if len(slow_numbers):
-        rows = [
-            (event, (f"{texts[pid]}:{key}", "s" if role == scanner.FLOW_START else "f", tid, at))
-            for event, pid, key, role, tid, at in zip(
-                *(block[c].tolist() for c in ("event", "pid", "id", "role")), thread.tolist(),
-                block["at"].tolist(), strict=True,
+def _flows(rows: Scanned, reader: EventReader) -> pa.Table:
+    process, role, at, number = (rows[name] for name in ("pid", "role", "at", "id"))
+    thread = _threads(rows, reader)
+    if rows.among.any():
+        slow = iter(reader.columns.flows)
+        both = [
+            next(slow)
+            if odd
+            else (f"{rows.texts[pid]}:{key}", "s" if kind == scanner.FLOW_START else "f", tid, time)
+            for odd, pid, key, kind, tid, time in zip(
+                *(v.tolist() for v in (rows.among, process, number, role, thread, at)), strict=True
             )
-        ]  # fmt: skip
-        rows += zip(slow_numbers.tolist(), reader.columns.flows, strict=True)
-        rows.sort(key=lambda row: row[0])
-        return table_of(FLOWS, joined([row for _, row in rows]), reader.base_ns)
-    starts = np.flatnonzero(block["role"] == scanner.FLOW_START)
-    ends = np.flatnonzero(block["role"] == scanner.FLOW_END)
-    key = _arrows(block)
+        ]
+        return table_of(FLOWS, joined(both), reader.base_ns)
+    starts = np.flatnonzero(role == scanner.FLOW_START)
+    ends = np.flatnonzero(role == scanner.FLOW_END)
+    key = _arrows(process, number)
     keys, last = np.unique(key[starts][::-1], return_index=True)
     starts = starts[::-1][last]  # of several starts of one arrow the last one counts
-    at = np.searchsorted(keys, key[ends])
+    hits = np.searchsorted(keys, key[ends])
     hit = (
-        (at < len(keys)) & (keys[np.minimum(at, len(keys) - 1)] == key[ends])
+        (hits < len(keys)) & (keys[np.minimum(hits, len(keys) - 1)] == key[ends])
         if len(keys)
         else np.zeros(len(ends), bool)
     )
-    ends, starts = ends[hit], starts[at[hit]]
+    ends, starts = ends[hit], starts[hits[hit]]
     return pa.table(
-        [thread[starts], block["at"][starts] + reader.base_ns,
-         thread[ends], block["at"][ends] + reader.base_ns],
+        [thread[starts], at[starts] + reader.base_ns, thread[ends], at[ends] + reader.base_ns],
         schema=FLOWS,
-    )  # fmt: skip
+    )
 
 
-def _memory(block: Block, texts: list[str], reader: EventReader) -> pa.Table:
-    totals = [block[name] for name in ("allocated_bytes", "reserved_bytes")]
-    return pa.table(
-        [_threads(block, texts, reader), block["time_ns"] + reader.base_ns,
-         pa.array(block["device"], mask=block["type"] == HOST_MEMORY), block["bytes"],
-         *(pa.array(total, mask=total < 0) for total in totals)],
-        schema=MEMORY,
-    )  # fmt: skip
-
-
-def _arrows(block: Block) -> Ints:
+def _arrows(pid: npt.NDArray[Any], number: Ints) -> Ints:
     """Tell the arrows apart by process and id: files fused from several ranks reuse the ids."""
-    processes, process = _distinct(block["pid"])
-    _, number = np.unique(block["id"], return_inverse=True)
+    processes, process = _distinct(pid)
+    _, number = np.unique(number, return_inverse=True)
     return np.asarray(number * len(processes) + process, np.int64)

@@ -126,9 +126,12 @@ def collective_columns(
     return name, None if group is None else str(group), as_int(args.get("Seq")), message
 
 
+_COMPACT = json.JSONEncoder(separators=(",", ":"))
+
+
 def compact_json(value: Any) -> str | None:
     """Write a value as JSON without blanks; None for null."""
-    return None if value is None else json.dumps(value, separators=(",", ":"))
+    return None if value is None else _COMPACT.encode(value)
 
 
 def dimensions(value: Any) -> str | None:

@@ -14,7 +14,9 @@ import numpy as np
 
 from chopper_jupyter.core.importers import event_layout as layout
 from chopper_jupyter.core.importers import event_repeats, fast_columns, word_table
-from chopper_jupyter.core.importers.event_scan import scan
+from chopper_jupyter.core.importers.column_chunks import Chunks
+from chopper_jupyter.core.importers.event_scan import EVENTS, ODD_USED, USED, scan
+from chopper_jupyter.core.importers.fast_columns import LAYOUT, WIDE
 from chopper_jupyter.core.importers.json_events import (
     CUT_SHORT,
     Document,
@@ -71,12 +73,12 @@ class Scan:
 
     Parameters
     ----------
-    blocks : dict of str to list
-        Columns of the understood events by table, one entry a block of text.
+    rows : dict of str to Chunks
+        Columns of the understood events by table.
     words : list of bytes
         Texts by code; the first ones are the categories of ``ROLES``.
-    odd : list of (int, object)
-        Number and content of each event for the plain reader.
+    odd : list of (list of int, object)
+        Events for the plain reader, each with the number of rows of every table before it.
     drops : list of (str, str, int)
         Dropped events: type, category, count.
     meta, repairs : dict, Counter
@@ -85,9 +87,9 @@ class Scan:
         Events in the file.
     """
 
-    blocks: dict[str, list[fast_columns.Block]] = field(default_factory=dict)
+    rows: dict[str, Chunks]
     words: list[bytes] = field(default_factory=list)
-    odd: list[tuple[int, Any]] = field(default_factory=list)
+    odd: list[tuple[list[int], Any]] = field(default_factory=list)
     drops: list[tuple[str, str, int]] = field(default_factory=list)
     meta: dict[str, Any] = field(default_factory=dict)
     repairs: Counter[str] = field(default_factory=Counter)
@@ -109,7 +111,7 @@ def read_rank(path: Path) -> RankEvents:
     reader = EventReader(found.meta)
     if not 0 <= reader.base_ns < MAX_BASE_NS:
         raise NotPlain  # the sum with a time could pass the limit that the plain reader checks
-    made = fast_columns.tables(found.blocks, found.words, found.odd, reader)
+    made = fast_columns.tables(found.rows, found.words, found.odd, reader)
     for ph, category, count in found.drops:
         word = category.lower()
         reason = SKIP_REASONS[word] if ph == "X" else skip_reason(ph, word)
@@ -137,7 +139,7 @@ def scan_file(path: Path) -> Scan:
         result.meta = values_before(head)
         state.salvage(rest)
     result.words = word_table.words_of(state.table)
-    result.events = int(state.state[0])
+    result.events = int(state.state[EVENTS])
     result.drops = state.dropped()
     return result
 
@@ -179,12 +181,12 @@ class _State:
         self.table = word_table.new_table()
         word_table.seed(self.table, [c.encode() for c in ROLES])
         self.drops = np.zeros((256, DROP_COLUMNS), np.int64)
-        self.rows = np.empty((ROWS, layout.COLUMNS), np.int64)
-        self.odd = np.empty((ODD_ROWS, 3), np.int64)
-        self.state = np.zeros(4, np.int64)
+        self.rows = np.empty((layout.TABLES, ROWS, layout.COLUMNS), np.int64)
+        self.odd = np.empty((ODD_ROWS, 2 + layout.TABLES), np.int64)
+        self.state = np.zeros(USED + layout.TABLES, np.int64)
         self.notes = layout.new_scratch()
         self.repeats = event_repeats.new_repeats()
-        self.result = Scan()
+        self.result = Scan({name: Chunks(columns, WIDE) for name, columns in LAYOUT.items()})
 
     def run(self, data: bytes, stream: Iterator[bytes]) -> tuple[bool, bytes]:
         """Scan to the end of the array, or of the file; say which, and return what is left."""
@@ -196,7 +198,7 @@ class _State:
                 raise NotPlain
             following = b"" if ended == layout.DONE else next(stream, b"")
             if not following:
-                if not self.state[0] and ended != layout.DONE:
+                if not self.state[EVENTS] and ended != layout.DONE:
                     raise NotPlain  # nothing whole
                 self._keep_rows()
                 return ended == layout.DONE, text.part(at, text.end)
@@ -208,8 +210,8 @@ class _State:
         if self.result.repairs != {CUT_SHORT: 1}:
             raise NotPlain  # there is more to repair than the cut
         for event in events:
-            self.result.odd.append((int(self.state[0]), event))
-            self.state[0] += 1
+            self._note_odd([0] * layout.TABLES, event)
+            self.state[EVENTS] += 1
 
     def _block(self, text: _Text) -> tuple[int, int]:
         """Scan the text that is there as far as it goes."""
@@ -221,10 +223,9 @@ class _State:
             )  # fmt: skip
             if text.buffer[at:position].max(initial=0) >= 128:  # noqa: PLR2004  not ASCII
                 utf8(text.part(at, position))
-            for number, start, end in self.odd[: self.state[2]].tolist():
-                event = read_value(utf8(text.part(start, end)))
-                self.result.odd.append((number, event))
-            self.state[2] = 0
+            for start, end, *used in self.odd[: self.state[ODD_USED]].tolist():
+                self._note_odd(used, read_value(utf8(text.part(start, end))))
+            self.state[ODD_USED] = 0
             at = position
             if ended == layout.NO_WORDS:
                 self.table = word_table.grown(self.table, 1 << 16)
@@ -233,11 +234,18 @@ class _State:
             else:
                 return ended, at
 
+    def _note_odd(self, used: list[int], event: Any) -> None:
+        """Leave an event to the plain reader that came behind so many rows of each table."""
+        kept = [chunks.rows for chunks in self.result.rows.values()]
+        self.result.odd.append(([a + b for a, b in zip(kept, used, strict=True)], event))
+
     def _keep_rows(self) -> None:
         """Move the rows into columns, so that there is room for more."""
-        for name, columns in fast_columns.split(self.rows[: self.state[1]]).items():
-            self.result.blocks.setdefault(name, []).append(columns)
-        self.state[1] = 0
+        for kept, rows, used in zip(
+            self.result.rows.values(), self.rows, self.state[USED:].tolist(), strict=True
+        ):
+            kept.add(rows[:used])
+        self.state[USED:] = 0
 
     def dropped(self) -> list[tuple[str, str, int]]:
         """Return the dropped events by type and category."""

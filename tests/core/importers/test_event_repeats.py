@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("numba", reason="the compiled reader needs the extra 'fast'")
 
 from chopper_jupyter.core.importers import event_layout as layout
-from chopper_jupyter.core.importers import kineto_fast
+from chopper_jupyter.core.importers import event_scan, kineto_fast
 
 
 def op(name="aten::mm", ts=1000.5, dur=2, tid=7, **args):
@@ -32,8 +32,9 @@ def scanned(*parts):
             buffer, 0, len(text), state.keys, state.roles, state.stack, state.memory, state.table,
             state.rows, state.odd, state.drops, state.state, state.notes, state.repeats,
         )  # fmt: skip
-        found.append(state.rows[: state.state[1]].copy())
-        state.state[1] = 0
+        used = state.state[event_scan.USED]
+        found.append(state.rows[0, :used].copy())
+        state.state[event_scan.USED] = 0
     return found
 
 
@@ -52,7 +53,7 @@ def test_other_numbers_are_read_from_memory():
 
 @pytest.mark.parametrize(
     "other",
-    [op("aten::mn"), op(tid=8), op(dur=-2), op(**{"Input Dims": [[2, 4]]}), op(**{"more": 1}),
+    [op("aten::mn"), op(tid=8), op(dur=-2), op(**{"Input Dims": [[2, 4]]}), op(more=1),
      op(**{"External id": "3"})],
     ids=["name", "thread", "sign", "shape", "key", "type"],
 )  # fmt: skip
