@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from chopper_jupyter.core.align.distinct import distinct
+from chopper_jupyter.core.align.nesting import POSITION
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -38,12 +41,12 @@ class Autograd:
 
     Parameters
     ----------
-    engine, node : int64 arrays
+    engine, node : int arrays
         Nearest ``evaluate_function`` range and nearest autograd node at or above each
         position; -1 outside.
-    forward : int64 array
+    forward : int array
         Position whose layer and op a backward position carries; -1 if unknown or not backward.
-    partner : int64 array
+    partner : int array
         For the ranges that are autograd nodes: their forward range; -1 otherwise.
     backward : bool array
         Positions that run as part of a backward pass, recomputation included.
@@ -125,7 +128,7 @@ def match(forest: Nesting, numbers: Numbers, module: Ints, flows: pa.Table) -> A
 
 
 def _by_flow(forest: Nesting, flows: pa.Table, node: Mask, seq: Ints) -> Ints:
-    partner = np.full(len(node), -1, np.int64)
+    partner = np.full(len(node), -1, POSITION)
     if not flows.num_rows:
         return partner
     ends = [
@@ -149,10 +152,14 @@ def _by_number(
     forwards = np.flatnonzero((seq >= 0) & ~node)
     if not len(open_) or not len(forwards):
         return partner, 0
-    only = _only_thread(forest.tid[forwards], seq[forwards], seq)
-    thread = _thread_of_id(forest.tid, node, fwd_thread, partner, only)[open_]
-    ambiguous = int(((thread < 0) & (only[open_] == SEVERAL)).sum())
-    thread = np.where((thread < 0) & (only[open_] >= 0), only[open_], thread)
+    nodes = np.flatnonzero(node)
+    only = _only_thread(forest.tid[forwards], seq[forwards], seq[nodes])
+    by_arrow = np.where(partner[nodes] >= 0, forest.tid[partner[nodes]], NONE)
+    unpaired = partner[nodes] < 0
+    thread = _thread_of_id(fwd_thread[nodes], by_arrow, only)[unpaired]
+    only = only[unpaired]
+    ambiguous = int(((thread < 0) & (only == SEVERAL)).sum())
+    thread = np.where((thread < 0) & (only >= 0), only, thread)
     found = _latest_before(
         (forest.tid[forwards], seq[forwards], forest.start[forwards]),
         (thread, seq[open_], forest.start[open_]),
@@ -178,21 +185,20 @@ def _only_thread(tid: Ints, number: Ints, wanted: Ints) -> Ints:
     return np.where(numbers[at] == wanted, thread, NONE)
 
 
-def _thread_of_id(tid: Ints, node: Mask, fwd_thread: Ints, partner: Ints, only: Ints) -> Ints:
-    """Learn which thread a ``Fwd thread id`` means, for every position; the file does not say it.
+def _thread_of_id(fwd_thread: Ints, by_arrow: Ints, only: Ints) -> Ints:
+    """Learn which thread a ``Fwd thread id`` means, for every node; the file does not say it.
 
     Pairs known by arrow vote first, then numbers that only one thread used.
     """
-    by_arrow = node & (partner >= 0)
-    voters = np.flatnonzero(by_arrow | (node & (only >= 0)))
-    thread = np.where(by_arrow[voters], tid[partner[voters]], only[voters])
-    weight = np.where(by_arrow[voters], ARROW_WEIGHT, 1)
+    voters = np.flatnonzero((by_arrow >= 0) | (only >= 0))
+    thread = np.where(by_arrow >= 0, by_arrow, only)[voters]
+    weight = np.where(by_arrow[voters] >= 0, ARROW_WEIGHT, 1)
     ids, which = np.unique(fwd_thread, return_inverse=True)
-    votes, of = np.unique(np.stack([which[voters], thread]), axis=1, return_inverse=True)
-    tally = np.bincount(of.reshape(-1), weights=weight, minlength=votes.shape[1])
+    votes, of = distinct(which[voters], thread)
+    tally = np.bincount(of, weights=weight, minlength=len(votes))
     winner = np.full(len(ids), -1, np.int64)
-    order = np.argsort(tally, kind="stable")  # the strongest vote is written last
-    winner[votes[0][order]] = votes[1][order]
+    for vote in np.argsort(tally, kind="stable").tolist():  # the strongest is written last
+        winner[votes[vote][0]] = votes[vote][1]
     return winner[which]
 
 
@@ -233,7 +239,7 @@ def _partner_of_engine(
     forest: Nesting, engine: Ints, is_engine: Mask, node: Mask, partner: Ints, accumulate: Mask
 ) -> Ints:
     """Give each ``evaluate_function`` the forward of its first node, by depth then time."""
-    of_engine = np.full(len(node), -1, np.int64)
+    of_engine = np.full(len(node), -1, POSITION)
     nodes = np.flatnonzero(node & (engine >= 0) & (partner >= 0))
     nodes = nodes[np.lexsort((-nodes, -forest.depth[nodes]))]
     of_engine[engine[nodes]] = partner[nodes]  # shallower and earlier ones write last

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chopper_jupyter.core.align.host import Host, pick
+from chopper_jupyter.core.align.nesting import POSITION
 from chopper_jupyter.core.names import collective_of
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def calls(host: Host) -> Ints:
     forest = host.forest
     work = host.named(lambda w: w.startswith(WORKERS)) & (forest.parent < 0)
     call = host.named(lambda w: w.startswith(CALLS) and collective_of(w) is not None)
-    found = np.full(len(work), -1, np.int64)
+    found = np.full(len(work), -1, POSITION)
     if not work.any() or not call.any():
         return found
     inner = np.where(forest.parent >= 0, forest.nearest(call)[forest.parent], -1)

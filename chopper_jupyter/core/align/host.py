@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from chopper_jupyter.core.align import scopes
 from chopper_jupyter.core.align.iterations import PROFILER_STEP
-from chopper_jupyter.core.align.nesting import Ints, Mask, Nesting, nest
+from chopper_jupyter.core.align.nesting import POSITION, Ints, Mask, Nesting, nest
 from chopper_jupyter.core.annotations import ITERATION_PREFIX, MODULE_PREFIX
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def host_of(ranges: pa.Table) -> Host:
     forest = nest(tid, start, dur)
     names, words = codes(ranges["name"])
     kinds, kind_words = codes(ranges["kind"])
-    names, kinds = names[forest.order], kinds[forest.order]
+    names = names.astype(POSITION)[forest.order]
+    kinds = kinds.astype(POSITION)[forest.order]
 
     def of_kind(kind: str) -> Mask:
         return pick(np.array([word == kind for word in kind_words], bool), kinds)

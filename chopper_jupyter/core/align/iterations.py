@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chopper_jupyter.core.align.nesting import POSITION
 from chopper_jupyter.core.annotations import parse_iteration_mark
 
 if TYPE_CHECKING:
@@ -42,9 +43,12 @@ class Iterations:
         """Return the iteration number at each time, -1 between and outside iterations."""
         if not len(self.number):
             return np.full(len(time), -1, np.int64)
+        number = self.number
+        if number.max() <= np.iinfo(POSITION).max:
+            number = number.astype(POSITION)
         index = np.searchsorted(self.start, time, side="right") - 1
         inside = (index >= 0) & (time < self.end[index])
-        return np.where(inside, self.number[index], -1)
+        return np.where(inside, number[index], number.dtype.type(-1))
 
 
 @dataclass(frozen=True)

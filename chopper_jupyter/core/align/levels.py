@@ -21,6 +21,7 @@ from chopper_jupyter.core.align import (
     scopes,
 )
 from chopper_jupyter.core.align.host import Host, pick
+from chopper_jupyter.core.align.nesting import POSITION
 from chopper_jupyter.core.annotations import ModuleRange, parse_iteration_mark
 from chopper_jupyter.core.names import collective_of
 
@@ -48,7 +49,7 @@ class Words:
 
     def of(self, words: list[str | None]) -> Ints:
         """Return the numbers of several names."""
-        return np.array([self.code(word) for word in words], np.int64)
+        return np.array([self.code(word) for word in words], POSITION)
 
     @property
     def list(self) -> list[str]:
@@ -62,7 +63,7 @@ class Levels:
 
     Parameters
     ----------
-    iteration, phase, layer, op, module, micro_batch : int64 arrays
+    iteration, phase, layer, op, module, micro_batch : int arrays
         ``phase`` is a code into ``schema.PHASES``, the next three into the lists below.
     recompute : bool array
         True for work that activation checkpointing runs again.
@@ -70,6 +71,10 @@ class Levels:
         True inside communication ranges.
     layers, ops, paths : list of str
         Names by code.
+    partner : int array
+        For the ranges that are autograd nodes: their forward range; -1 otherwise.
+    ambiguous : int
+        Autograd nodes left without a forward, because several threads may have run it.
     """
 
     iteration: Ints
@@ -83,7 +88,8 @@ class Levels:
     layers: list[str]
     ops: list[str]
     paths: list[str]
-    grad: autograd.Autograd
+    partner: Ints
+    ambiguous: int
     found: modules.Modules
     cuts: iterations.Iterations
 
@@ -134,7 +140,8 @@ def assign(host: Host, flows: pa.Table) -> Levels:
     paths = [call.path for call in work.found.calls]
     return Levels(
         iteration, phase, layer, op, path, micro, work.grad.recompute, communication,
-        work.layers.list, work.ops.list, paths, work.grad, work.found, cuts,
+        work.layers.list, work.ops.list, paths, work.grad.partner, work.grad.ambiguous,
+        work.found, cuts,
     )  # fmt: skip
 
 
@@ -166,7 +173,7 @@ def _prepare(host: Host, flows: pa.Table) -> _Work:
 def _phase(work: _Work) -> Ints:
     """Innermost of module, engine and optimizer decides; what is in none of them stays -1."""
     grad, inside = work.grad, np.maximum(work.grad.engine, work.grad.node)
-    phase = np.full(len(work.module), -1, np.int64)
+    phase = np.full(len(work.module), -1, np.int8)
     wrapped = work.host.forest.nearest(work.host.named(scopes.is_forward))
     phase[(work.module >= 0) | (wrapped >= 0)] = FORWARD
     phase[grad.backward] = BACKWARD
@@ -183,8 +190,8 @@ def _as_forward(work: _Work) -> tuple[Ints, Ints, Ints]:
     own = np.where(work.top >= 0, host.names[work.top], -1)
     op = work.ops.of(list(host.words))[own] if host.words else own.copy()
     op[own < 0] = -1
-    layer = np.full(len(op), -1, np.int64)
-    path = np.full(len(op), -1, np.int64)
+    layer = np.full(len(op), -1, POSITION)
+    path = np.full(len(op), -1, POSITION)
     inside = np.flatnonzero(work.module >= 0)
     if len(inside):
         call = found.call[work.module[inside]]
@@ -319,12 +326,12 @@ def _iterations(work: _Work) -> iterations.Iterations:
 
 def _micro_batch(iteration: Ints, pair: Ints, phase: Ints) -> Ints:
     """Count forward-backward pairs from 0 inside each iteration; the optimizer is in none."""
-    result = np.full(len(iteration), -1, np.int64)
+    result = np.full(len(iteration), -1, POSITION)
     ok = (iteration >= 0) & (pair >= 0) & ((phase == FORWARD) | (phase == BACKWARD))
     rows = np.flatnonzero(ok)
     if len(rows):
         iteration, pair = iteration[rows], pair[rows]
-        first = np.full(int(iteration.max()) + 1, np.iinfo(np.int64).max)
+        first = np.full(int(iteration.max()) + 1, np.iinfo(pair.dtype).max, pair.dtype)
         np.minimum.at(first, iteration, pair)
         result[rows] = pair - first[iteration]
     return result

@@ -14,6 +14,7 @@ from chopper_jupyter.core.align import kernels, memory_rows, op_flops, scopes, s
 from chopper_jupyter.core.align.host import Host, host_of
 from chopper_jupyter.core.align.levels import Levels, assign
 from chopper_jupyter.core.align.tables import ops_table, spans_table
+from chopper_jupyter.core.freed_memory import give_back
 from chopper_jupyter.core.quality import Quality
 from chopper_jupyter.core.schema import conform
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chopper_jupyter.core.events import RankEvents
+
+MANY_RANGES = 200_000
+"""Ranges from which it is worth giving back what they needed, before the largest table is made."""
 
 LINK_COLUMNS = {
     "launch": "launch_ns",
@@ -79,6 +83,8 @@ def link(events: RankEvents) -> LinkedRank:
     notes = (
         *levels.cuts.notes, *_lost(host, levels), *made.notes, *counted.notes, *memory.notes,
     )  # fmt: skip
+    if events.ranges.num_rows >= MANY_RANGES:
+        give_back()
     linked = LinkedRank(
         _gpus(events, made.devices, device_kind),
         spans_table(host, levels, syncs.find(events.launches, host, levels)),
@@ -169,10 +175,8 @@ def _quality(
     repairs = dict(events.repairs)
     if host.forest.crossing:
         repairs["host ranges that cross instead of nesting"] = host.forest.crossing
-    if levels.grad.ambiguous:
-        repairs["gradients whose forward thread is ambiguous left without layer"] = (
-            levels.grad.ambiguous
-        )
+    if levels.ambiguous:
+        repairs["gradients whose forward thread is ambiguous left without layer"] = levels.ambiguous
     return Quality(
         events_read=events.events_read,
         skipped={**events.skipped, **skipped},

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chopper_jupyter.core.align.nesting import POSITION
 from chopper_jupyter.core.annotations import ModuleRange, parse_module_range
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def find(forest: Nesting, names: Ints, words: list[str], stack_rows: Mask) -> Mo
     if is_module.any():
         distinct = list(dict.fromkeys(p for p in parsed if p is not None))
         index = {module: i for i, module in enumerate(distinct)}
-        by_word = np.array([-1 if p is None else index[p] for p in parsed], np.int64)
+        by_word = np.array([-1 if p is None else index[p] for p in parsed], POSITION)
         call = by_word[names]
     else:
         is_module = stack_rows
@@ -86,7 +87,7 @@ def _from_stack(
     the same place in every layer gets the same name: ``DecoderLayer.3.Attention.Linear.0``.
     """
     above = forest.nearest(rows)
-    call = np.full(len(names), -1, np.int64)
+    call = np.full(len(names), -1, POSITION)
     instances: dict[tuple[int, str], int] = {}
     children: dict[tuple[int, str], list[int]] = defaultdict(list)
     info: list[tuple[int, str, int]] = []
@@ -144,7 +145,8 @@ def stack_containers(calls: Iterable[ModuleRange]) -> set[str]:
 
     Examples
     --------
-    >>> from chopper_jupyter.core.annotations import ModuleRange
+    >>> from chopper_jupyter.core.align.nesting import POSITION
+    from chopper_jupyter.core.annotations import ModuleRange
     >>> blocks = [ModuleRange("M", f"layers.{i}", "Block") for i in range(2)]
     >>> stack_containers([*blocks, ModuleRange("M", "head.0", "Linear")])
     {'layers'}

@@ -15,8 +15,13 @@ from chopper_jupyter.core.align import walks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Ints = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.signedinteger[Any]]
+"""Integers of any width."""
+
 Mask = npt.NDArray[np.bool_]
+
+POSITION = np.int32
+"""Positions and codes are kept in four bytes: linking holds a dozen of them for every range."""
 
 JOINT_BITS = 62
 """Bits of a thread's number and a start together that one key can hold."""
@@ -28,16 +33,18 @@ class Nesting:
 
     Parameters
     ----------
-    order : int64 array
+    order : int array
         Row of each position in the table the ranges came from.
-    tid, start, end : int64 arrays
-        Thread and times by position.
-    parent : int64 array
+    tid : int array
+        Thread by position.
+    start, end : int64 arrays
+        Times by position.
+    parent : int array
         Position of the innermost range that contains the range, give or take the microsecond
         to which old clocks round; -1 at the top.
-    container : int64 array
+    container : int array
         Position of the innermost range that contains the whole range; -1 at the top.
-    depth : int64 array
+    depth : int array
         Number of ranges above each.
     crossing : int
         Ranges that end after the range they started in.
@@ -63,7 +70,7 @@ class Nesting:
         """Return the nearest marked range at or above each position; -1 where there is none."""
         if walks.is_worth(len(mark)):
             return self._walked(walks.nearest, mark)
-        found = np.where(mark, np.arange(len(mark)), -1)
+        found = np.where(mark, np.arange(len(mark), dtype=POSITION), POSITION(-1))
         for level in self.levels[1:]:
             found[level] = np.where(mark[level], level, found[self.parent[level]])
         return found
@@ -75,7 +82,7 @@ class Nesting:
         """
         if walks.is_worth(len(mark)):
             return self._walked(walks.outermost_below, scope, mark)
-        own = np.where(mark & ~scope, np.arange(len(mark)), -1)
+        own = np.where(mark & ~scope, np.arange(len(mark), dtype=POSITION), POSITION(-1))
         found = own.copy()
         for level in self.levels[1:]:
             above = found[self.parent[level]]
@@ -85,7 +92,7 @@ class Nesting:
     def enclosing(self, mark: Mask) -> Ints:
         """Return the nearest marked range that wholly contains each position, -1 at the top."""
         if walks.is_worth(len(mark)):
-            found = np.empty(len(mark), np.int64)
+            found = np.empty(len(mark), POSITION)
             walks.compiled(walks.nearest_above)(self.container, mark, found)
             return found
         found = self.container.copy()
@@ -107,7 +114,7 @@ class Nesting:
         return found
 
     def _walked(self, walk: Callable[..., Any], *masks: Mask) -> Ints:
-        found = np.empty(len(self.parent), np.int64)
+        found = np.empty(len(self.parent), POSITION)
         walks.compiled(walk)(self.parent, *masks, found)
         return found
 
@@ -119,7 +126,7 @@ class Nesting:
 
     def innermost_at(self, tid: Ints, at: Ints, tolerance: int = 0) -> Ints:
         """Return the innermost range of a thread that is open at a time; -1 if there is none."""
-        position = np.full(len(tid), -1, np.int64)
+        position = np.full(len(tid), -1, POSITION)
         if not len(self.tid):
             return position
         threads, first, count = np.unique(self.tid, return_index=True, return_counts=True)
@@ -151,8 +158,9 @@ def nest(tid: Ints, start: Ints, dur: Ints) -> Nesting:
     [-1, -1]
     """
     order = _by_start(tid, start, dur)
-    tid, start = tid[order], start[order]
+    tid, start = tid[order].astype(POSITION), start[order]
     end = start + dur[order]
+    order = order.astype(POSITION)
     parent, container, depth, crossing = _walk_all(tid, start, end)
     return Nesting(order, tid, start, end, parent, container, depth, crossing)
 
@@ -164,7 +172,7 @@ def _by_start(tid: Ints, start: Ints, dur: Ints) -> Ints:
     times faster than a sort by three keys; the durations only matter where starts are equal.
     """
     if not len(tid):
-        return np.zeros(0, np.int64)
+        return np.zeros(0, POSITION)
     least, most = int(start.min()), int(start.max())
     bits = (most - least).bit_length()
     if tid.min() < 0 or bits + int(tid.max()).bit_length() > JOINT_BITS:
@@ -183,8 +191,8 @@ def _by_start(tid: Ints, start: Ints, dur: Ints) -> Ints:
 def _walk_all(tid: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints, int]:
     """Return parent, container and depth of every range, and how many cross."""
     count = len(tid)
-    parent, container = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
-    depth, stack = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    parent, container = np.full(count, -1, POSITION), np.full(count, -1, POSITION)
+    depth, stack = np.zeros(count, POSITION), np.zeros(count, POSITION)
     if walks.is_worth(count):
         made = (parent, container, depth)
         crossing = walks.compiled(walks.parents)(tid, start, end, *made, stack)
@@ -192,5 +200,5 @@ def _walk_all(tid: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints, int]
     # Plain Python is several times faster on lists than on arrays.
     lists = [a.tolist() for a in (tid, start, end, parent, container, depth, stack)]
     crossing = walks.parents(*lists)
-    parent, container, depth = (np.array(column, np.int64) for column in lists[3:6])
+    parent, container, depth = (np.array(column, POSITION) for column in lists[3:6])
     return parent, container, depth, crossing

@@ -10,6 +10,7 @@ import numpy as np
 from chopper_jupyter.core.align.distinct import distinct
 from chopper_jupyter.core.align.flops import Flops, flops_of, has_formula
 from chopper_jupyter.core.align.host import Host, codes
+from chopper_jupyter.core.align.nesting import POSITION
 from chopper_jupyter.core.align.tables import nullable
 
 if TYPE_CHECKING:
@@ -24,18 +25,21 @@ MAIN_FAMILIES = ("gemm", "attention")
 
 @dataclass(frozen=True)
 class Counted:
-    """Operations of one rank's calls, by position in nesting order.
+    """Operations of one rank's calls.
 
     Parameters
     ----------
+    at : int array
+        The outermost calls that have a count: their positions in nesting order, ascending.
     flops : int64 array
-        Operations of the outermost call that has a count; -1 for all others.
-    owner : int64 array
-        The call that counts what runs below it; -1 where there is none.
+        Operations of each of them.
+    owner : int array
+        By position, the call that counts what runs below it; -1 where there is none.
     notes : tuple of str
         What a reader should know.
     """
 
+    at: Ints
     flops: Ints
     owner: Ints
     notes: tuple[str, ...] = ()
@@ -48,26 +52,30 @@ def count(host: Host) -> Counted:
     be counted counts. A call that does not tell whether it is causal leaves it to one inside
     that does.
     """
-    flops, certain = _of_calls(host)
-    known = flops >= 0
+    at, flops, sure_of = _of_calls(host)
     forest = host.forest
-    if not known.any():
-        return Counted(flops, np.full(len(flops), UNKNOWN))
-    sure = known & certain
-    unsure = known & ~certain & ~forest.any_below(sure)
+    known, sure = (np.zeros(len(host.names), bool) for _ in range(2))
+    known[at], sure[at] = True, sure_of
+    if not len(at):
+        return Counted(at, flops, np.full(len(known), UNKNOWN, POSITION))
+    unsure = known & ~sure & ~forest.any_below(sure)
     counts = (sure & ~_below(host, sure)) | (unsure & ~_below(host, known))
-    owner = forest.nearest(counts)
-    doubtful = int((counts & ~certain).sum())
+    doubtful = int((counts & ~sure).sum())
     note = (
         f"{doubtful:,} attention calls do not tell whether they are causal: "
         "their FLOPs are counted without a mask"
     )
-    return Counted(np.where(counts, flops, UNKNOWN), owner, (note,) if doubtful else ())
+    outermost = counts[at]
+    return Counted(
+        at[outermost], flops[outermost], forest.nearest(counts), (note,) if doubtful else ()
+    )
 
 
 def on_ops(ops: pa.Table, counted: Counted) -> pa.Table:
     """Fill the ``flops`` column of the ``ops`` table of one rank."""
-    return _set(ops, counted.flops[ops["op_id"].to_numpy()])
+    flops = np.full(ops.num_rows, UNKNOWN)
+    flops[np.searchsorted(ops["op_id"].to_numpy(), counted.at)] = counted.flops
+    return _set(ops, flops)
 
 
 def on_kernels(kernels: pa.Table, counted: Counted) -> pa.Table:
@@ -77,7 +85,7 @@ def on_kernels(kernels: pa.Table, counted: Counted) -> pa.Table:
     it has none, to its longest compute kernel; its other kernels stay null.
     """
     flops = np.full(kernels.num_rows, UNKNOWN)
-    if not (counted.flops >= 0).any():
+    if not len(counted.at):
         return _set(kernels, flops)
     op = kernels["op_id"].fill_null(UNKNOWN).to_numpy()
     owner = np.where(op >= 0, counted.owner[op], UNKNOWN)
@@ -87,7 +95,7 @@ def on_kernels(kernels: pa.Table, counted: Counted) -> pa.Table:
     order = np.lexsort((-dur, ~main, owner[rows]))
     rows = rows[order]
     first = np.concatenate([[True], owner[rows][1:] != owner[rows][:-1]])[: len(rows)]
-    flops[rows[first]] = counted.flops[owner[rows[first]]]
+    flops[rows[first]] = counted.flops[np.searchsorted(counted.at, owner[rows[first]])]
     return _set(kernels, flops)
 
 
@@ -109,13 +117,11 @@ def _below(host: Host, mask: Mask) -> Mask:
     return (parent >= 0) & (nearest[parent] >= 0)
 
 
-def _of_calls(host: Host) -> tuple[Ints, Mask]:
-    """Return operations (-1: none known) and certainty of each position, asking once a form."""
-    flops = np.full(len(host.names), UNKNOWN)
-    certain = np.ones(len(host.names), bool)
+def _of_calls(host: Host) -> tuple[Ints, Ints, Mask]:
+    """Return the calls that can be counted, their operations and certainty, asking once a form."""
     at = np.flatnonzero(host.is_op & host.named(has_formula))
     if not len(at):
-        return flops, certain
+        return at, at, np.zeros(0, bool)
     rows = host.forest.order[at]
     shapes, shape_words = codes(host.table["input_shapes"])
     concrete, concrete_words = codes(host.table["concrete_inputs"])
@@ -124,9 +130,10 @@ def _of_calls(host: Host) -> tuple[Ints, Mask]:
         _bounded(flops_of(host.words[n], _word(shape_words, s), _word(concrete_words, c)))
         for n, s, c in forms
     ]
-    flops[at] = np.array([UNKNOWN if f is None else f.count for f in found], np.int64)[index]
-    certain[at] = np.array([f is None or f.certain for f in found], bool)[index]
-    return flops, certain
+    flops = np.array([UNKNOWN if f is None else f.count for f in found], np.int64)[index]
+    certain = np.array([f is not None and f.certain for f in found], bool)[index]
+    known = flops >= 0
+    return at[known], flops[known], certain[known]
 
 
 def _word(words: list[str], code: int) -> str | None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chopper_jupyter.core.align.nesting import POSITION
+
 if TYPE_CHECKING:
     from chopper_jupyter.core.align.nesting import Ints, Mask
 
@@ -74,27 +76,35 @@ class Place:
     same_thread: Mask
 
 
+CHUNK = 1 << 16
+"""Moments that are placed at once: what is held of each meanwhile stays in the cache."""
+
+
 def place(at: Ints, marks: Landmarks, same_thread: Mask, asked: Mask) -> Place:
     """Place moments between the landmarks; the first three answers only where they are asked."""
-    rows = np.flatnonzero(asked)
-    moments = at[rows]
+    in_forward, before_backward, before_step = (np.zeros(len(at), bool) for _ in range(3))
+    micro_batch = np.empty(len(at), POSITION)
+    pairs = pair_starts(marks)
+    for start in range(0, len(at), CHUNK):
+        part = slice(start, start + CHUNK)
+        moments = at[part]
+        micro_batch[part] = np.searchsorted(pairs, moments, side="right") - 1
+        rows = np.flatnonzero(asked[part])
+        found = _between(moments[rows], marks)
+        for whole, answers in zip((in_forward, before_backward, before_step), found, strict=True):
+            whole[start + rows] = answers
+    return Place(in_forward, before_backward, before_step, micro_batch, same_thread)
+
+
+def _between(moments: Ints, marks: Landmarks) -> tuple[Mask, Mask, Mask]:
+    """Say which moments are in a forward, directly before a backward, and before a step."""
     last_f, last_b, last_s = (_last(ends, moments) for _, ends in
                               (marks.forward, marks.backward, marks.step))  # fmt: skip
     next_f, next_b, next_s = (_next(starts, moments) for starts, _ in
                               (marks.forward, marks.backward, marks.step))  # fmt: skip
     in_forward = (last_f > last_b) & (last_f > last_s) & (next_b < NEVER) & (next_b <= next_s)
     before_step = (last_b > last_f) & (last_b > last_s) & (next_s < next_f)
-    begun = np.searchsorted(pair_starts(marks), at, side="right") - 1
-
-    def whole(answers: Mask) -> Mask:
-        found = np.zeros(len(at), bool)
-        found[rows] = answers
-        return found
-
-    return Place(
-        whole(in_forward), whole(in_forward & (next_b < next_f)), whole(before_step), begun,
-        same_thread,
-    )  # fmt: skip
+    return in_forward, in_forward & (next_b < next_f), before_step
 
 
 def pair_starts(marks: Landmarks) -> Ints:

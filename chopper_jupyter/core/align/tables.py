@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def nullable(values: Ints) -> pa.Array:
     """Turn -1 into null."""
+    values = np.asarray(values, np.int64)
     missing = values < 0
     return pa.array(values, mask=missing) if missing.any() else pa.array(values)
 
@@ -44,8 +45,6 @@ def ops_table(host: Host, levels: Levels) -> pa.Table:
     if not len(at):
         return empty("ops")
     forest = host.forest
-    forward = _nearest_op(host, levels.grad.partner)
-    seq = host.ints("seq")
     start = forest.start[at]
     return conform("ops", pa.table({
         "op_id": at,
@@ -53,9 +52,9 @@ def ops_table(host: Host, levels: Levels) -> pa.Table:
         "name": encode(host.names[at], host.words),
         "start_ns": start,
         "dur_ns": forest.end[at] - start,
-        "tid": forest.tid[at],
-        "autograd_seq": nullable(seq[at]),
-        "forward_op_id": nullable(forward[at]),
+        "tid": forest.tid[at].astype(np.int64),
+        "autograd_seq": nullable(host.ints("seq")[at]),
+        "forward_op_id": nullable(_forward_op(host, levels.partner[at])),
         "iteration": nullable(levels.iteration[at]),
         "phase": encode(levels.phase[at], list(PHASES)),
         "layer": encode(levels.layer[at], levels.layers),
@@ -65,7 +64,7 @@ def ops_table(host: Host, levels: Levels) -> pa.Table:
     }))  # fmt: skip
 
 
-def _nearest_op(host: Host, partner: Ints) -> Ints:
+def _forward_op(host: Host, partner: Ints) -> Ints:
     """Return the operator that each autograd node is the gradient of."""
     nearest = host.operator
     return np.where(partner >= 0, nearest[partner] if len(nearest) else -1, -1)

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from chopper_jupyter.core.importers.raw_bytes import compiled
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
@@ -65,22 +63,25 @@ class Chunks:
             (kind, [name for name in columns if (name in wide) == (kind is np.int64)])
             for kind in (np.int64, np.int32)
         ]
-        self._from = [np.array([columns[name] for name in names]) for _, names in self._kept]
+        self._from = [[columns[name] for name in names] for _, names in self._kept]
         self._chunks: list[list[Array]] = []
 
-    def add(self, rows: Array) -> None:
-        """Append rows of the scanner."""
-        while len(rows):
+    def add(self, lines: Array) -> None:
+        """Append rows of the scanner, which come as one line a column."""
+        while lines.shape[1]:
             left = self._room - self.rows
             if not left:
                 left = self._size = min(self._size * GROWTH, LAST)
                 self._room += left
                 self._chunks.append([empty((len(names), left), k) for k, names in self._kept])
-            part = rows[:left]
+            part = lines[:, :left]
+            count = part.shape[1]
             for chunk, columns in zip(self._chunks[-1], self._from, strict=True):
-                _turn(part, columns, chunk, chunk.shape[1] - left)
-            self.rows += len(part)
-            rows = rows[left:]
+                used = chunk.shape[1] - left
+                for line, column in zip(chunk, columns, strict=True):
+                    line[used : used + count] = part[column]
+            self.rows += count
+            lines = lines[:, left:]
 
     def column(self, name: str, among: Mask) -> Array:
         """Return a column in one piece.
@@ -106,12 +107,3 @@ class Chunks:
             column[to if places is None else places[to]] = part
             start += len(part)
         return column
-
-
-@compiled
-def _turn(rows: Any, columns: Any, chunk: Any, at: Any) -> None:
-    """Write some columns of rows into the lines of a chunk, from ``at`` on."""
-    for k in range(len(columns)):
-        column = columns[k]
-        for r in range(len(rows)):
-            chunk[k, at + r] = rows[r, column]

@@ -157,7 +157,7 @@ def repeated(repeats: Any, buf: Any, i: Any, end: Any, rows: Any, used: Any) -> 
     for attempt in range(2):
         role = repeats.facts[known, ROLE]
         table = TABLE_OF[max(role, 0)]
-        row = rows[table, used[table]]
+        row = rows[table, :, used[table]]
         if role != COUNTED:
             for k in range(COLUMNS):
                 row[k] = repeats.rows[known, k]
@@ -233,7 +233,7 @@ def remember(
     facts[known, COUNT], facts[known, ROLE] = kept, role
     facts[known, TYPE], facts[known, CATEGORY] = notes.counted[0], notes.counted[1]
     if role != COUNTED:
-        row = rows[TABLE_OF[role], used[TABLE_OF[role]]]
+        row = rows[TABLE_OF[role], :, used[TABLE_OF[role]]]
         for k in range(COLUMNS):
             repeats.rows[known, k] = row[k]
     return known

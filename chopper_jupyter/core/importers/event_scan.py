@@ -276,7 +276,7 @@ def _row_of(
         role = DROP
     flow = role == FLOW and (ph == 115 or ph == 102)
     if flow or role == MEMORY or (ph == 88 and role <= ACTIVITY):
-        row = rows[TABLE_OF[role], used[TABLE_OF[role]]]
+        row = rows[TABLE_OF[role], :, used[TABLE_OF[role]]]
         how = fill_row(table, buf, role, notes, row)
         if how <= 0:
             return NO_PLACE if how < 0 else IS_ODD
@@ -312,8 +312,8 @@ def scan(
     table : WordTable
         The dictionary, categories first.
     rows, odd : int arrays
-        Output: rows of understood events by table; (start, end, rows used before by
-        table) of odd ones.
+        Output: rows of understood events by table, a line for each column; start and end of
+        odd ones, and the rows of each table before.
     drops : int array
         Output: dropped events counted by type character and category code (last column: none).
     state : int array
@@ -332,7 +332,7 @@ def scan(
     used = state[USED:]
     full = False
     for kind in range(TABLES):
-        full |= used[kind] >= rows.shape[1]
+        full |= used[kind] >= rows.shape[2]
     while True:
         i = blank(buf, i, end)
         if i >= end:
@@ -371,7 +371,7 @@ def scan(
         if role >= 0:
             kind = TABLE_OF[role]
             used[kind] += 1
-            full = used[kind] >= rows.shape[1]
+            full = used[kind] >= rows.shape[2]
         elif role == COUNTED:
             category = notes.counted[1]
             drops[notes.counted[0], category if category >= 0 else drops.shape[1] - 1] += 1

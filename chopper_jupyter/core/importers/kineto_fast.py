@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from chopper_jupyter.core.importers import event_layout as layout
 from chopper_jupyter.core.importers import event_repeats, fast_columns, word_table
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
     from chopper_jupyter.core.events import RankEvents
 
+Ints = npt.NDArray[np.int64]
+
 ROLES: dict[str, int] = {
     **dict.fromkeys(("cpu_op", "Operator", "user_annotation"), layout.RANGE),
     "python_function": layout.STACK,
@@ -63,7 +66,7 @@ ROLES: dict[str, int] = {
 MAX_EVENT = 64 << 20
 DROP_COLUMNS = 256
 
-ROWS, ODD_ROWS = 1 << 11, 1 << 11
+ROWS, ODD_ROWS = 4000, 1 << 11
 """Room for the events of one call of the scanner; small enough to stay in the processor's cache."""
 
 
@@ -181,7 +184,7 @@ class _State:
         self.table = word_table.new_table()
         word_table.seed(self.table, [c.encode() for c in ROLES])
         self.drops = np.zeros((256, DROP_COLUMNS), np.int64)
-        self.rows = np.empty((layout.TABLES, ROWS, layout.COLUMNS), np.int64)
+        self.rows = np.empty((layout.TABLES, layout.COLUMNS, ROWS), np.int64)
         self.odd = np.empty((ODD_ROWS, 2 + layout.TABLES), np.int64)
         self.state = np.zeros(USED + layout.TABLES, np.int64)
         self.notes = layout.new_scratch()
@@ -210,7 +213,7 @@ class _State:
         if self.result.repairs != {CUT_SHORT: 1}:
             raise NotPlain  # there is more to repair than the cut
         for event in events:
-            self._note_odd([0] * layout.TABLES, event)
+            self.result.odd.append((self._kept().tolist(), event))
             self.state[EVENTS] += 1
 
     def _block(self, text: _Text) -> tuple[int, int]:
@@ -223,8 +226,10 @@ class _State:
             )  # fmt: skip
             if text.buffer[at:position].max(initial=0) >= 128:  # noqa: PLR2004  not ASCII
                 utf8(text.part(at, position))
-            for start, end, *used in self.odd[: self.state[ODD_USED]].tolist():
-                self._note_odd(used, read_value(utf8(text.part(start, end))))
+            odd = self.odd[: self.state[ODD_USED]]
+            before = (odd[:, 2:] + self._kept()).tolist()
+            for (start, end), rows in zip(odd[:, :2].tolist(), before, strict=True):
+                self.result.odd.append((rows, read_value(utf8(text.part(start, end)))))
             self.state[ODD_USED] = 0
             at = position
             if ended == layout.NO_WORDS:
@@ -234,17 +239,16 @@ class _State:
             else:
                 return ended, at
 
-    def _note_odd(self, used: list[int], event: Any) -> None:
-        """Leave an event to the plain reader that came behind so many rows of each table."""
-        kept = [chunks.rows for chunks in self.result.rows.values()]
-        self.result.odd.append(([a + b for a, b in zip(kept, used, strict=True)], event))
+    def _kept(self) -> Ints:
+        """Count the rows of each table that are in columns already."""
+        return np.array([chunks.rows for chunks in self.result.rows.values()], np.int64)
 
     def _keep_rows(self) -> None:
         """Move the rows into columns, so that there is room for more."""
         for kept, rows, used in zip(
             self.result.rows.values(), self.rows, self.state[USED:].tolist(), strict=True
         ):
-            kept.add(rows[:used])
+            kept.add(rows[:, :used])
         self.state[USED:] = 0
 
     def dropped(self) -> list[tuple[str, str, int]]:

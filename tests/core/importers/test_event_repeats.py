@@ -33,7 +33,7 @@ def scanned(*parts):
             state.rows, state.odd, state.drops, state.state, state.notes, state.repeats,
         )  # fmt: skip
         used = state.state[event_scan.USED]
-        found.append(state.rows[0, :used].copy())
+        found.append(state.rows[0, :, :used].T.copy())
         state.state[event_scan.USED] = 0
     return found
 
