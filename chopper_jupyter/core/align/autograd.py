@@ -90,7 +90,7 @@ class Numbers:
     def named(self, test: Callable[[str], bool]) -> Mask:
         """Mark the positions whose name passes a test."""
         hit = np.array([test(word) for word in self.words], bool)
-        return hit[self.names] if len(self.names) else np.zeros(0, bool)
+        return hit.take(self.names) if len(self.names) else np.zeros(0, bool)
 
 
 def match(forest: Nesting, numbers: Numbers, module: Ints, flows: pa.Table) -> Autograd:

@@ -105,7 +105,7 @@ def codes(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
 
 def pick(values: npt.NDArray[np.bool_], index: Ints) -> Mask:
     """Look up a mask by code; False for all where there are no words."""
-    return values[index] if len(values) else np.zeros(len(index), bool)
+    return values.take(index) if len(values) else np.zeros(len(index), bool)
 
 
 def _is_bookkeeping(name: str) -> bool:

@@ -29,7 +29,7 @@ def encode(index: Ints, words: list[Any]) -> pa.DictionaryArray:
     numbers = {word: i for i, word in enumerate(dict.fromkeys(words))}
     to = np.array([*(numbers[word] for word in words), 0], np.int32)  # the last one is for -1
     return pa.DictionaryArray.from_arrays(
-        pa.array(to[index], mask=index < 0), pa.array(list(numbers), pa.string())
+        pa.array(to.take(index), mask=index < 0), pa.array(list(numbers), pa.string())
     )
 
 
