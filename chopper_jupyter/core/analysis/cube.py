@@ -177,7 +177,7 @@ def _summed(
     mask = _mask(of_level, filters)
     wanted = [Key(n, keys[n].values, _take(of_level[n], mask)) for n in names]
     measures = {name: _take(values, mask) for name, values in whole.measures.items()}
-    groups = group(wanted, _rows(measures))
+    groups = group(wanted, _rows(measures), narrow=True)
     return Cube(names, groups.codes, groups.sum(measures))
 
 

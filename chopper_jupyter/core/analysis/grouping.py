@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from chopper_jupyter.core.align.distinct import dense, renumber
+from chopper_jupyter.core.analysis.numbering import numbered, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
 Codes = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-_NARROW = 1 << 31
-"""Fewer possible groups than this are numbered in four bytes a row."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +43,25 @@ class Groups:
 
     Parameters
     ----------
-    of_row : numpy.ndarray of int64
+    of_row : numpy.ndarray of integers
         Group of each row.
     codes : tuple of numpy.ndarray of int32
         Per key, the code of each group.
     count : int
         Number of groups.
-    member : numpy.ndarray of int64
-        One row of each group.
     """
 
     of_row: Ints
     codes: tuple[Codes, ...]
     count: int
-    member: Ints
+
+    @property
+    def member(self) -> Ints:
+        """One row of each group."""
+        found = np.zeros(self.count, np.int64)
+        for piece in pieces(len(self.of_row)):
+            found[self.of_row[piece]] = np.arange(piece.start, piece.stop)
+        return found
 
     def sum(self, measures: Mapping[str, Ints]) -> dict[str, Ints]:
         """Sum measures per group, exactly."""
@@ -69,12 +70,23 @@ class Groups:
     def sum_of(self, values: Ints) -> Ints:
         """Sum one measure per group, exactly (floats of a weighted bincount would round)."""
         total = np.zeros(self.count, np.int64)
-        np.add.at(total, self.of_row, values)
+        for piece in pieces(len(self.of_row)):
+            np.add.at(total, self.of_row[piece].astype(np.int64, copy=False), values[piece])
         return total
 
 
-def group(keys: Sequence[Key], rows: int) -> Groups:
+def group(keys: Sequence[Key], rows: int, *, narrow: bool = False) -> Groups:
     """Put rows that agree in every key into one group; without keys all rows are one group.
+
+    Parameters
+    ----------
+    keys : sequence of Key
+        What rows are told apart by.
+    rows : int
+        How many there are.
+    narrow : bool
+        Number the groups of the rows in as few bytes as hold them, to be kept; else in int64, to
+        be reckoned with.
 
     Examples
     --------
@@ -84,32 +96,5 @@ def group(keys: Sequence[Key], rows: int) -> Groups:
     ([0, 1, -1], [1, 0, 2, 1])
     """
     if not keys:
-        return Groups(np.zeros(rows, np.int64), (), 1, np.zeros(1, np.int64))
-    member, of_row = renumber(*_joint(keys, rows))
-    return Groups(of_row, tuple(key.codes[member] for key in keys), len(member), member)
-
-
-def _joint(keys: Sequence[Key], rows: int) -> tuple[npt.NDArray[Any], int]:
-    """Join the codes of each row into one number; return also how many numbers there may be.
-
-    The numbers are in the order of the codes, null last.
-    """
-    size = math.prod(len(key.values) + 1 for key in keys)
-    if size <= dense(rows) or len(keys) == 1:
-        joint: npt.NDArray[Any] = np.zeros(rows, _integer(size))
-        for key in keys:
-            null = len(key.values)
-            joint *= null + 1
-            some = rows and key.codes.min() < 0
-            joint += np.where(key.codes < 0, null, key.codes) if some else key.codes
-        return joint, size
-    half = len(keys) // 2
-    some, first = renumber(*_joint(keys[:half], rows))
-    others, second = renumber(*_joint(keys[half:], rows))
-    first *= len(others)
-    first += second
-    return first, len(some) * len(others)
-
-
-def _integer(size: int) -> npt.DTypeLike:
-    return np.int32 if size < _NARROW else np.int64
+        return Groups(np.zeros(rows, np.uint8 if narrow else np.int64), (), 1)
+    return Groups(*numbered(keys, rows, narrow=narrow))

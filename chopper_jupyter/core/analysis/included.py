@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 from weakref import WeakKeyDictionary
@@ -57,6 +57,8 @@ class Included:
         True if kernels that lie in no iteration are covered as well.
     mask : pyarrow.ChunkedArray or None
         Which rows of ``trace.kernels`` are covered; None if all are.
+    encoded : dict of str to Key
+        Key columns that were asked for.
     """
 
     kernels: pa.Table
@@ -66,15 +68,12 @@ class Included:
     outside: int
     everything: bool = False
     mask: pa.ChunkedArray | None = None
+    encoded: dict[str, Key] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def measures(self) -> dict[str, Ints]:
         """Every measure of the covered kernels: see ``measures_of``."""
         return measures_of(self.kernels)
-
-    @cached_property
-    def _keys(self) -> dict[str, Key]:
-        return {}
 
     @cached_property
     def _groups(self) -> dict[tuple[str, ...], Groups]:
@@ -86,17 +85,17 @@ class Included:
 
     def key(self, name: str) -> Key:
         """Return a key column as codes: encoded once, since that takes longer than any sum."""
-        if name not in self._keys:
-            self._keys[name] = encode(self.kernels, name)
-        return self._keys[name]
+        if name not in self.encoded:
+            self.encoded[name] = encode(self.kernels, name)
+        return self.encoded[name]
 
     def groups(self, names: Iterable[str]) -> Groups:
         """Return the covered kernels by the groups of some key columns; the latest are kept."""
         wanted, kept = tuple(names), self._groups
         found = kept.pop(wanted, None)
         if found is None:
-            found = group([self.key(name) for name in wanted], self.kernels.num_rows)
-            found = replace(found, of_row=found.of_row.astype(np.min_scalar_type(found.count)))
+            rows = self.kernels.num_rows
+            found = group([self.key(name) for name in wanted], rows, narrow=True)
         kept[wanted] = found
         for name in list(kept)[:-REMEMBERED]:
             kept.pop(name, None)
@@ -181,10 +180,12 @@ def _select(trace: Trace, include: Include) -> Included:
         if outside or len(taken) < len(every):
             mask = pc.is_in(kernels["iteration"], pa.array(taken, pa.int32()))
             kernels = _covered(kernels, mask)
-    gpus = sorted(pc.unique(kernels["gpu"]).to_pylist())
+    gpu = encode(kernels, "gpu")
     everything = bool(kernels["iteration"].null_count)
     warmup = len(every) - len(taken)
-    return Included(kernels, tuple(taken), tuple(gpus), warmup, outside, everything, mask)
+    return Included(
+        kernels, tuple(taken), gpu.values, warmup, outside, everything, mask, {"gpu": gpu}
+    )
 
 
 def _covered(kernels: pa.Table, mask: pa.ChunkedArray) -> pa.Table:

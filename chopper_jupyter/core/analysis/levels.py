@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chopper_jupyter.core.analysis.grouping import Codes, Key
+from chopper_jupyter.core.analysis.numbering import counted, looked_up, pieces
 from chopper_jupyter.core.errors import unknown_name
 from chopper_jupyter.core.schema import FAMILIES, KERNEL_KINDS, PHASES
 from chopper_jupyter.core.trace import FILTER_COLUMNS
@@ -24,6 +25,9 @@ KEY_COLUMNS = {**FILTER_COLUMNS, "module": "module", "collective": "collective"}
 _FIXED = {"phase": PHASES, "kind": KERNEL_KINDS, "family": FAMILIES}
 _BY_PLACE = ("layer", "module")
 _BY_TIME = ("op", "kernel")
+
+_LONG_RUN = 8
+"""Rows that must on average hold the same number for runs of them to be looked for."""
 
 
 def key_names(by: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -53,11 +57,14 @@ def encode(kernels: pa.Table, name: str) -> Key:
     modules as the forward pass meets them, ops and kernels by total time, longest first.
     """
     raw, found = _dictionary(kernels[KEY_COLUMNS[name]])
-    present = np.bincount(raw, minlength=len(found) + 1)[:-1] > 0
-    order = [i for i in _reading_order(kernels, name, found, raw) if present[i]]
+    count = counted(raw, len(found) + 1)
+    order = [i for i in _reading_order(kernels, name, found, raw) if count[i]]
+    values = tuple(found[i] for i in order)
+    if order == list(range(len(found))) and not count[-1]:
+        return Key(name, values, raw)
     rank = np.full(len(found) + 1, -1, np.int32)  # the last entry serves null
     rank[order] = np.arange(len(order), dtype=np.int32)
-    return Key(name, tuple(found[i] for i in order), rank[raw])
+    return Key(name, values, looked_up(rank, raw))
 
 
 def natural(text: str) -> tuple[Any, ...]:
@@ -73,15 +80,33 @@ def natural(text: str) -> tuple[Any, ...]:
 
 
 def _dictionary(column: pa.ChunkedArray) -> tuple[Codes, list[Any]]:
-    """Return codes and the values they stand for; null has the code after the last of them."""
+    """Return codes and the values they stand for; null has the code after the last of them.
+
+    The codes may be the column's own and must not be changed.
+    """
     if not pa.types.is_dictionary(column.type):
+        runs = None if column.null_count else _runs(column.to_numpy())
+        if runs is not None:
+            return runs
         column = column.dictionary_encode()
-    whole = column.unify_dictionaries().combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # no chunk at all: no rows
-        whole = pa.array([], whole.type)
-    found = whole.dictionary.to_pylist()
-    codes = pc.fill_null(whole.indices, len(found)).to_numpy(zero_copy_only=False)
-    return codes.astype(np.int32, copy=False), found
+    whole = column.unify_dictionaries()
+    one = whole.chunk(0) if whole.num_chunks == 1 else whole.combine_chunks()
+    if isinstance(one, pa.ChunkedArray):  # no chunk at all: no rows
+        one = pa.array([], one.type)
+    found = one.dictionary.to_pylist()
+    codes = pc.fill_null(one.indices, len(found)) if one.null_count else one.indices
+    return codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False), found
+
+
+def _runs(values: npt.NDArray[Any]) -> tuple[Codes, list[Any]] | None:
+    """Encode numbers that seldom change from row to row, as GPUs and iterations do; or None."""
+    start = np.flatnonzero(values[1:] != values[:-1]) + 1
+    if _LONG_RUN * len(start) >= len(values):
+        return None
+    start = np.concatenate([[0], start])
+    found, code = np.unique(values[start], return_inverse=True)
+    lengths = np.diff(start, append=len(values))
+    return np.repeat(code.reshape(-1).astype(np.int32), lengths), found.tolist()
 
 
 def _reading_order(kernels: pa.Table, name: str, values: Sequence[Any], codes: Codes) -> list[int]:
@@ -100,8 +125,9 @@ def _reading_order(kernels: pa.Table, name: str, values: Sequence[Any], codes: C
 
 
 def _time_of(kernels: pa.Table, codes: Codes, count: int) -> list[int]:
-    time = np.zeros(count + 1, np.int64)
-    np.add.at(time, codes, kernels["dur_ns"].to_numpy())
+    time, dur = np.zeros(count + 1, np.int64), kernels["dur_ns"].to_numpy()
+    for piece in pieces(len(codes)):
+        np.add.at(time, codes[piece], dur[piece])
     return [int(t) for t in time[:count]]
 
 
@@ -110,14 +136,20 @@ def _first_seen(kernels: pa.Table, codes: Codes, count: int) -> list[tuple[int, 
 
     Communication runs ahead of its layer, and what only the backward pass meets comes last.
     """
-    ahead = _is(kernels["phase"], "forward") & ~_is(kernels["kind"], "collective")
-    none = np.iinfo(np.int64).max
+    (phase, forward), (kind, collective) = (
+        _code_of(kernels[name], value)
+        for name, value in (("phase", "forward"), ("kind", "collective"))
+    )
+    start, none = kernels["start_ns"].to_numpy(), np.iinfo(np.int64).max
     first = np.full((count + 1) * 2, none)
-    np.minimum.at(first, codes * np.int64(2) + ~ahead, kernels["start_ns"].to_numpy())
+    for piece in pieces(len(codes)):
+        ahead = (phase[piece] == forward) & (kind[piece] != collective)
+        np.minimum.at(first, codes[piece] * np.int64(2) + ~ahead, start[piece])
     times = first.reshape(-1, 2)[:count].tolist()
     return [(0, early) if early != none else (1, other) for early, other in times]
 
 
-def _is(column: pa.ChunkedArray, value: str) -> npt.NDArray[np.bool_]:
+def _code_of(column: pa.ChunkedArray, value: str) -> tuple[Codes, int]:
+    """Return the codes of a column and the one of a value, -1 if it has none."""
     codes, found = _dictionary(column)
-    return np.asarray(codes == (found.index(value) if value in found else -1), bool)
+    return codes, found.index(value) if value in found else -1

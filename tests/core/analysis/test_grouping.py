@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chopper_jupyter.core.align import distinct
+from chopper_jupyter.core.analysis import numbering
 from chopper_jupyter.core.analysis.grouping import Key, group
 
 ROWS = st.lists(
@@ -53,18 +54,29 @@ DEEP_ROWS = st.lists(
 
 
 @pytest.mark.parametrize("limit", [1, 30, distinct.DENSE])
-@given(rows=DEEP_ROWS, depth=st.integers(1, len(SIZES)))
-def test_many_possible_groups_give_the_same_answer(limit, rows, depth):
+@given(
+    rows=DEEP_ROWS,
+    depth=st.integers(1, len(SIZES)),
+    piece=st.integers(1, 31),
+    narrow=st.booleans(),
+    larger=st.integers(1, 4),
+)
+def test_many_possible_groups_give_the_same_answer(limit, rows, depth, piece, narrow, larger):
     columns = [np.array([row[i] for row in rows], np.int32) for i in range(depth)]
     keys = [Key("", tuple(range(SIZES[i])), column) for i, column in enumerate(columns)]
-    with patch.object(distinct, "DENSE", limit):
-        found = group(keys, len(rows))
+    with (
+        patch.object(distinct, "DENSE", limit),
+        patch.multiple(numbering, PIECE=piece, _LARGER=larger),
+    ):
+        found = group(keys, len(rows), narrow=narrow)
+        member = found.member
+    assert all(column.dtype == np.int32 for column in found.codes)
     null_last = [tuple((code < 0, code) for code in row[:depth]) for row in rows]
     order = sorted(set(null_last))
     codes = list(zip(*(column.tolist() for column in found.codes), strict=True))
     assert codes == [tuple(code for _, code in one) for one in order]
     assert found.of_row.tolist() == [order.index(one) for one in null_last]
-    assert [null_last[row] for row in found.member] == order
+    assert [null_last[row] for row in member] == order
     sums = [sum(r[-1] for r, of in zip(rows, null_last, strict=True) if of == one) for one in order]
     if fits(sums):
         assert found.sum_of(np.array([row[-1] for row in rows], np.int64)).tolist() == sums

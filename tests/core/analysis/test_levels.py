@@ -1,6 +1,12 @@
+from unittest.mock import patch
+
+import pyarrow as pa
 import pytest
 from builders import trace_of
+from hypothesis import given
+from hypothesis import strategies as st
 
+from chopper_jupyter.core.analysis import numbering
 from chopper_jupyter.core.analysis.levels import encode, key_names
 from chopper_jupyter.core.errors import SchemaError
 
@@ -58,3 +64,26 @@ def test_values_that_no_row_has_are_left_out():
 def test_unknown_level_names_the_nearest():
     with pytest.raises(SchemaError, match="no level named 'layr'; did you mean 'layer'"):
         key_names(["op", "layr"])
+
+
+RUNS = st.lists(
+    st.tuples(
+        st.integers(-3, 3) | st.none(), st.integers(1, 40), st.sampled_from(["b", "a", None])
+    ),
+    max_size=6,
+)
+
+
+@given(RUNS, st.integers(1, 50), st.integers(1, 50))
+def test_codes_stand_for_the_values_of_the_rows(runs, piece, cut):
+    numbers = [number for number, length, _ in runs for _ in range(length)]
+    words = [word for _, length, word in runs for _ in range(length)]
+    rows = [{"iteration": n, "op": w} for n, w in zip(numbers, words, strict=True)]
+    whole = trace_of(rows).kernels
+    for kernels in (whole, pa.concat_tables([whole[cut:], whole[:cut]])):
+        with patch.object(numbering, "PIECE", piece):
+            keys = [encode(kernels, name) for name in ("iteration", "op")]
+        for key, column in zip(keys, ("iteration", "op"), strict=True):
+            found = [None if c < 0 else key.values[c] for c in key.codes.tolist()]
+            assert found == kernels[column].to_pylist()
+            assert set(key.values) == {value for value in found if value is not None}
