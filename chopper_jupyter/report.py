@@ -14,6 +14,7 @@ from chopper_jupyter.charts.chart import Chart, table_html
 from chopper_jupyter.core.analysis.compare import compare
 from chopper_jupyter.core.analysis.findings import findings
 from chopper_jupyter.core.analysis.headline import headline
+from chopper_jupyter.core.analysis.sharing import sharing
 from chopper_jupyter.core.analysis.summary import summarize
 from chopper_jupyter.core.errors import MissingDataError, SchemaError
 from chopper_jupyter.widgets.explorer import Explorer
@@ -104,6 +105,10 @@ class Report:
 
     def to_markdown(self) -> str:
         """Return headline, findings, longest ops and data quality as Markdown, for issues."""
+        with sharing(self._trace):
+            return self._redacted("\n".join(self._markdown_lines())) + "\n"
+
+    def _markdown_lines(self) -> list[str]:
         lines = [f"### {self._title}", "", "```", *headline(self._trace).lines, "```", ""]
         said = [f"{i}. {_markdown(line)}" for i, line in enumerate(self._findings(), 1)]
         lines += said or [_NOTHING]
@@ -112,12 +117,15 @@ class Report:
         if self._before is not None:
             lines += ["", f"Compared with {self._before.info.name}:", ""]
             lines.append(_markdown_table(self._differences(self._before)))
-        lines += ["", *[f"- {line}" for line in [*self._trace.quality.lines(), *self._facts()]]]
-        return self._redacted("\n".join(lines)) + "\n"
+        return [*lines, "", *[f"- {line}" for line in self._data()]]
 
     def _body(self, *, with_bokeh: bool | None) -> str:
+        with sharing(self._trace):
+            return self._redacted("".join(self._parts(with_bokeh=with_bokeh)))
+
+    def _parts(self, *, with_bokeh: bool | None) -> list[str]:
         trace = self._trace
-        parts = [
+        return [
             f"<h1>{html.escape(self._title)}{' (simulated)' * self._unsaid_simulation()}</h1>",
             headline(trace)._repr_html_(),
             f"<h2>Findings</h2>{_list(self._findings(), 'ol') or f'<p>{_NOTHING}</p>'}",
@@ -127,10 +135,12 @@ class Report:
             f"<h2>Longest ops</h2>{table_html(self._top(), TOP)}",
             *self._comparison(),
             *self._code(),
-            f"<h2>Data</h2>{_list([*trace.quality.lines(), *self._facts()])}",
+            f"<h2>Data</h2>{_list(self._data())}",
             f"<h2>Method</h2><p>{_METHOD}</p>",
         ]
-        return self._redacted("".join(parts))
+
+    def _data(self) -> list[str]:
+        return [*self._trace.quality.lines(), *self._facts()]
 
     def _unsaid_simulation(self) -> bool:
         return self._trace.info.simulated and "simulated" not in self._title

@@ -135,7 +135,7 @@ def _roofs(made: figure, runs: Runs, points: pd.DataFrame) -> None:
     left, right = points["intensity"].min() / 4, points["intensity"].max() * 4
     done = set[str]()
     for trace in named(runs).values():
-        told = efficiency(trace, None).attrs
+        told = efficiency(trace, ["phase", "op"]).attrs
         for gpu, roofs in told["peaks"].items():
             bandwidth = roofs.get("bandwidth_gb_s")
             for form, peak in roofs["tflops"].items() if bandwidth else ():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chopper_jupyter.core.analysis.breakdown import PARTS, breakdown
 from chopper_jupyter.core.analysis.metrics import MEASURES, metrics_for
 from chopper_jupyter.core.analysis.parts import parts_for
+from chopper_jupyter.core.analysis.sharing import sharing
 from chopper_jupyter.core.schema import FAMILIES
 from chopper_jupyter.widgets.comparison import METRICS as COMPARISON_METRICS
 from chopper_jupyter.widgets.comparison import comparison_of
@@ -101,6 +102,11 @@ def payload_of(sources: Sources, *, merge: bool, budget: int = BUDGET) -> dict[s
     dict
         JSON data; times are int nanoseconds, summed over all included iterations and GPUs.
     """
+    with sharing(sources.trace):
+        return _payload_of(sources, merge=merge, budget=budget)
+
+
+def _payload_of(sources: Sources, *, merge: bool, budget: int) -> dict[str, Any]:
     base = _description(sources)
     base |= {"timeline": embedded_timeline(sources.timeline, _TIMELINE_SHARE * budget)}
     if not merge:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from chopper_jupyter.core.analysis.grouping import Floats, Ints
 
@@ -49,15 +49,32 @@ def error_of_ratio(above: Floats, below: Floats) -> float:
     >>> 0.08 < error_of_ratio(values, np.ones(400)) < 0.12
     True
     """
-    if len(above) < 2:  # noqa: PLR2004  a single one says nothing of its spread
-        return float("nan")
-    found = []
-    for drawn in weights(len(above)):
-        total = drawn @ below
-        good = total != 0
-        found.append((drawn @ above)[good] / total[good])
-    small = len(above) / (len(above) - 1)  # drawn samples vary less than real ones
-    return float(np.sqrt(np.var(np.concatenate(found)) * small))
+    return errors_of_ratios([(above, below)])[0]
+
+
+def errors_of_ratios(ratios: Sequence[tuple[Floats, Floats]]) -> list[float]:
+    """Return the standard errors of several ratios, each as ``error_of_ratio`` does.
+
+    Drawing takes longest by far, and is done once for all that have as many observations.
+    """
+    found = [float("nan")] * len(ratios)
+    places: dict[int, list[int]] = {}
+    for place, (above, _) in enumerate(ratios):
+        places.setdefault(len(above), []).append(place)
+    for count, alike in places.items():
+        if count < 2:  # noqa: PLR2004  a single one says nothing of its spread
+            continue
+        drawn_ratios: dict[int, list[Floats]] = {place: [] for place in alike}
+        for drawn in weights(count):
+            for place, so_far in drawn_ratios.items():
+                above, below = ratios[place]
+                total = drawn @ below
+                good = total != 0
+                so_far.append((drawn @ above)[good] / total[good])
+        small = count / (count - 1)  # drawn samples vary less than real ones
+        for place, every in drawn_ratios.items():
+            found[place] = float(np.sqrt(np.var(np.concatenate(every)) * small))
+    return found
 
 
 def quantile(freedom: Ints | float) -> Floats:

@@ -16,6 +16,7 @@ import numpy as np
 
 from chopper_jupyter.core.analysis.bootstrap import quantile
 from chopper_jupyter.core.analysis.counted import rows_of
+from chopper_jupyter.core.analysis.numbering import ranks
 from chopper_jupyter.core.analysis.samples import NOTHING, metrics_of, running, samples
 from chopper_jupyter.core.analysis.timeline import timeline
 from chopper_jupyter.core.errors import PartialTraceWarning
@@ -143,9 +144,7 @@ def _numbers(found: Instances) -> tuple[Ints, Ints]:
     gpus = int(found.gpu.max()) + 1
     cell = iteration * gpus + found.gpu
     pool = found.op * gpus + found.gpu
-    numbers = (np.unique(n, return_inverse=True)[1].reshape(-1) for n in (cell, pool))
-    of_cell, of_pool = numbers
-    return of_cell, of_pool
+    return ranks(cell), ranks(pool)
 
 
 class _Pooled(NamedTuple):

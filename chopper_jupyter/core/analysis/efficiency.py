@@ -15,10 +15,11 @@ from chopper_jupyter.core.analysis.counted import (
 )
 from chopper_jupyter.core.analysis.frames import key_columns, to_frame
 from chopper_jupyter.core.analysis.grouping import group
-from chopper_jupyter.core.analysis.included import Include, included
+from chopper_jupyter.core.analysis.included import Include, included, of_kinds
 from chopper_jupyter.core.analysis.levels import encode, key_names
 from chopper_jupyter.core.analysis.metrics import METRICS, evaluate
 from chopper_jupyter.core.analysis.modelled import modelled, peak_of
+from chopper_jupyter.core.analysis.sharing import shared
 from chopper_jupyter.core.errors import MissingDataError
 
 if TYPE_CHECKING:
@@ -99,6 +100,10 @@ def efficiency(
     >>> efficiency(trace, by=["phase", "op"])[["op", "tflops", "bound"]]  # doctest: +SKIP
     """
     names = key_names(by)
+    return shared(trace, ("efficiency", names, include), lambda: _made(trace, names, include))
+
+
+def _made(trace: Trace, names: tuple[str, ...], include: Include) -> pd.DataFrame:
     which, kernels = compute_kernels(trace, include)
     keys = [encode(which.kernels, name) for name in names]
     groups = group(keys, kernels.num_rows)
@@ -128,7 +133,7 @@ NEEDED = ("kernel_id", "gpu", "op_id", "name", "kind", "dur_ns", "flops")
 
 def compute_kernels(trace: Trace, include: Include) -> tuple[Included, pa.Table]:
     """Return what an answer covers, its compute kernels only, and these with ``NEEDED``."""
-    only = trace.filter(kind="compute")
+    only = of_kinds(trace, "compute")
     which = included(only, include)
     kernels = only.kernels.select(NEEDED)
     return which, which.kept(kernels)
@@ -184,8 +189,7 @@ def _per_peak(flops: Floats, peak: Floats) -> Floats:
 
 def padding(model: Modelled, matrix_flops: Floats) -> tuple[Floats, Floats]:
     """Return counted and useful operations of the calls whose kernels were all counted."""
-    _, call = np.unique(model.call, return_inverse=True)
-    call = call.reshape(-1)
+    call = model.call
     useful = np.bincount(call, np.nan_to_num(model.flops))
     missing = np.bincount(call, np.isnan(matrix_flops) & (np.nan_to_num(model.flops) > 0))
     compared = ((useful > 0) & (missing == 0))[call]

@@ -14,7 +14,10 @@ import pyarrow.compute as pc
 from chopper_jupyter.core.analysis.grouping import group
 from chopper_jupyter.core.analysis.levels import KEY_COLUMNS, encode
 from chopper_jupyter.core.analysis.metrics import MEASURES, measures_of
+from chopper_jupyter.core.analysis.numbering import pieces
 from chopper_jupyter.core.errors import unknown_name
+from chopper_jupyter.core.schema import empty
+from chopper_jupyter.core.trace import altered
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -32,6 +35,9 @@ COLUMNS = sorted({*KEY_COLUMNS.values(), *_MEASURED, "start_ns"})
 
 REMEMBERED = 8
 """Ways to group the kernels that are kept: each takes a byte a kernel, or two, rarely four."""
+
+NEVER = np.iinfo(np.int64).max
+"""When something begins that there is none of."""
 
 _MOST_RUNS = 1000
 """Up to this many runs of covered kernels are shared with the trace instead of copied."""
@@ -74,6 +80,23 @@ class Included:
     def measures(self) -> dict[str, Ints]:
         """Every measure of the covered kernels: see ``measures_of``."""
         return measures_of(self.kernels)
+
+    @cached_property
+    def edges(self) -> tuple[Ints, Ints]:
+        """When the kernels of each GPU (row) and iteration (column) begin and end.
+
+        They begin with the idle time before the first, and have ended with the last of them. The
+        last column is of kernels in no iteration; where there are none, they begin ``NEVER``.
+        """
+        gpu, iteration = self.key("gpu"), self.key("iteration")
+        shape = (len(gpu.values), len(iteration.values) + 1)
+        begin, end = np.full(shape, NEVER), np.full(shape, -NEVER)
+        start, dur, gap = (self.kernels[n].to_numpy() for n in ("start_ns", "dur_ns", "idle_ns"))
+        for piece in pieces(self.kernels.num_rows):
+            cell = gpu.codes[piece], iteration.codes[piece]  # -1 is the last one
+            np.minimum.at(begin, cell, start[piece] - gap[piece])
+            np.maximum.at(end, cell, start[piece] + dur[piece])
+        return begin, end
 
     @cached_property
     def _groups(self) -> dict[tuple[str, ...], Groups]:
@@ -164,6 +187,15 @@ def included(trace: Trace, include: Include = "measured") -> Included:
     if include not in known:
         known[include] = _select(trace, include)
     return known[include]
+
+
+def of_kinds(trace: Trace, *kinds: str) -> Trace:
+    """Keep the kernels of some kinds, as ``Trace.filter`` does, and no counters or samples.
+
+    Of a large run these take longer to filter than what is asked of the kernels.
+    """
+    rest = {name: empty(name) for name in ("counters", "telemetry", "memory")}
+    return altered(trace, **rest).filter(kind=kinds)
 
 
 _KNOWN: WeakKeyDictionary[Trace, dict[Include, Included]] = WeakKeyDictionary()

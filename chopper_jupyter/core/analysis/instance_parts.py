@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,8 @@ import numpy as np
 from chopper_jupyter.core.analysis.chopper_overheads import theoretical_ns
 from chopper_jupyter.core.analysis.clock_of_ops import NO_SENSOR, TOO_FEW, Clocks, clock_of_ops
 from chopper_jupyter.core.analysis.efficiency import DOUBTFUL as DOUBTFUL_KERNELS
-from chopper_jupyter.core.analysis.overlap_effect import NONE, Effect, effect_of
+from chopper_jupyter.core.analysis.numbering import ranks
+from chopper_jupyter.core.analysis.overlap_effect import NONE, Effect, Runs, effects_of
 
 if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.grouping import Floats, Ints
@@ -160,8 +160,7 @@ def _alike(found: Instances, peak: Floats) -> Ints:
     both = np.where(product, found.op * (int(size.max(initial=0)) + 1) + size, NOTHING)
     if not product.any():
         return both
-    number = np.unique(both, return_inverse=True)[1].reshape(-1)
-    return np.where(product, number, NOTHING)
+    return np.where(product, ranks(both), NOTHING)
 
 
 def _mostly(alike: Ints, counted: Mask) -> Mask:
@@ -211,19 +210,19 @@ def _overlap(
     order = np.argsort(found.op, kind="stable")
     edges = np.searchsorted(found.op[order], np.arange(int(found.op.max(initial=-1)) + 2))
     iteration = found.keys["iteration"].codes.astype(np.int64)
-    effects = []
-    for op, (first, last) in enumerate(itertools.pairwise(edges)):
-        if not wanted[op]:
-            effects.append(Effect(np.nan, np.nan, 0, NOT_ASKED))
-            continue
-        rows = order[first:last]
-        used = rows[actual[rows] > 0]
+    asked = {op: order[edges[op] : edges[op + 1]] for op in np.flatnonzero(wanted).tolist()}
+    runs = {}
+    for op in asked.keys() - found.effects.keys():
+        used = asked[op][actual[asked[op]] > 0]
         size = np.log(theoretical[used])
         time = np.log(actual[used]) - (size if np.isfinite(size).all() else 0)
         known = bool(np.isfinite(clock_loss[used]).all())
         time = time - clock_loss[used] if known else time
-        effect = effect_of(time, ratio[used], found.gpu[used], iteration[used], clock_known=known)
-        effects.append(effect)
+        runs[op] = Runs(time, ratio[used], found.gpu[used], iteration[used], known)
+    found.effects.update(zip(runs, effects_of(list(runs.values())), strict=True))
+    effects = [Effect(np.nan, np.nan, 0, NOT_ASKED)] * len(wanted)
+    for op, rows in asked.items():
+        effects[op] = effect = found.effects[op]
         if np.isfinite(effect.slowdown):
             logs[rows] = -np.log1p(-effect.slowdown * ratio[rows])
             slope[rows] = ratio[rows] / (1 - effect.slowdown * ratio[rows])

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chopper_jupyter.core.align import flops_convolution
+from chopper_jupyter.core.align.distinct import distinct
 from chopper_jupyter.core.align.flops import has_formula
 from chopper_jupyter.core.align.host import codes
 from chopper_jupyter.core.analysis.byte_model import SIZES, Moved, bytes_of, has_model
@@ -154,15 +155,15 @@ def _formats(
     rows = np.flatnonzero(wanted)
     at = product[rows]
     of_op = np.where(at >= 0, dtypes[at], NONE) if len(dtypes) else np.full(len(rows), NONE)
-    pairs, index = np.unique(np.stack([of_op, kernel[rows]]), axis=1, return_inverse=True)
+    pairs, index = distinct(of_op, kernel[rows])
     numbers: dict[str, int] = {}
     found = []
-    for text, name in pairs.T.tolist():
+    for text, name in pairs:
         form = _format(texts[text] if text >= 0 else None, names[name])
         found.append(NONE if form is None else numbers.setdefault(form, len(numbers)))
     result = np.full(kernels.num_rows, NONE)
     if len(rows):
-        result[rows] = np.array(found, np.int64)[index.reshape(-1)]
+        result[rows] = np.array(found, np.int64)[index]
     return result, tuple(numbers)
 
 
@@ -195,13 +196,12 @@ def _bytes(
     flops = np.asarray(pc.fill_null(ops["flops"], 0).to_numpy(), np.int64)
     convolves = _of_words(words, flops_convolution.has_formula)[names[at]]
     whole = np.where(convolves & (owner[rows] >= 0), flops[owner[rows]], 0)
-    forms = np.stack([names[at], shapes[at], dtypes[at], whole])
-    distinct, index = np.unique(forms, axis=1, return_inverse=True)
+    amounts, amount = np.unique(whole, return_inverse=True)
+    forms, index = distinct(names[at], shapes[at], dtypes[at], amount.reshape(-1))
     moved = [
-        bytes_of(words[n], _text(shape_texts, s), _text(dtype_texts, d), f)
-        for n, s, d, f in distinct.T.tolist()
+        bytes_of(words[n], _text(shape_texts, s), _text(dtype_texts, d), int(amounts[a]))
+        for n, s, d, a in forms
     ]
-    index = index.reshape(-1)
     fixed, elements = _columns(moved)
     result[rows] = fixed[index]
     open_ = elements[index] > 0

@@ -71,10 +71,22 @@ def counted(codes: npt.NDArray[Any], size: int) -> Ints:
     return found
 
 
+def ranks(values: Ints) -> Ints:
+    """Return the place of each value among those that occur, as ``numpy.unique`` does by sorting.
+
+    Examples
+    --------
+    >>> ranks(np.array([7, -1, 7, 3])).tolist()
+    [2, 0, 2, 1]
+    """
+    low = int(values.min(initial=0))
+    return renumber(values - low, int(values.max(initial=0)) - low + 1)[1]
+
+
 def looked_up(
     table: npt.NDArray[Any], places: npt.NDArray[Any], kind: npt.DTypeLike | None = None
 ) -> npt.NDArray[Any]:
-    """Return ``table[places]``, of places that are all in the table, as some kind of number.
+    """Return ``table[places]``, as some kind of number; -1 is the last place of the table.
 
     Examples
     --------
@@ -83,7 +95,7 @@ def looked_up(
     """
     found = np.empty(len(places), kind or table.dtype)
     for piece in pieces(len(places)):
-        found[piece] = table.take(places[piece], mode="clip")  # else every place is checked first
+        found[piece] = table.take(places[piece], mode="wrap")  # else every place is checked first
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,9 +13,10 @@ from chopper_jupyter.core.align.host import codes
 from chopper_jupyter.core.analysis.counted import MATRIX_FLOPS, counted_measures, hardware_of
 from chopper_jupyter.core.analysis.efficiency import NEEDED, measures_of_kernels
 from chopper_jupyter.core.analysis.grouping import Key, group
-from chopper_jupyter.core.analysis.included import Include, included
+from chopper_jupyter.core.analysis.included import Include, included, of_kinds
 from chopper_jupyter.core.analysis.levels import encode, key_names
 from chopper_jupyter.core.analysis.modelled import modelled
+from chopper_jupyter.core.analysis.sharing import shared
 from chopper_jupyter.core.errors import unknown_name
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.grouping import Floats, Ints
     from chopper_jupyter.core.analysis.included import Included
     from chopper_jupyter.core.analysis.modelled import Modelled
+    from chopper_jupyter.core.analysis.overlap_effect import Effect
     from chopper_jupyter.core.analysis.timeline import Mask
     from chopper_jupyter.core.hardware import Hardware
     from chopper_jupyter.core.trace import Trace
@@ -73,6 +75,8 @@ class Instances:
         ``kernel_id`` of the collectives that are covered as well.
     collective_keys : dict of str to Key
         Their levels.
+    effects : dict of int to Effect
+        Effects of overlap that were worked out, by number of the op.
     """
 
     which: Included
@@ -87,6 +91,7 @@ class Instances:
     hardware: dict[int, Hardware | None]
     collectives: Ints
     collective_keys: dict[str, Key]
+    effects: dict[int, Effect] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.gpu)
@@ -118,7 +123,11 @@ class Instances:
 
 def instances(trace: Trace, include: Include) -> Instances:
     """Put the compute kernels of a trace into runs of ops, with all that is known of them."""
-    only = trace.filter(kind=["compute", "collective"])
+    return shared(trace, ("instances", include), lambda: _instances(trace, include))
+
+
+def _instances(trace: Trace, include: Include) -> Instances:
+    only = of_kinds(trace, "compute", "collective")
     which = included(only, include)
     every = only.kernels.select(_COLUMNS)
     every = which.kept(every)

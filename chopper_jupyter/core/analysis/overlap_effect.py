@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chopper_jupyter.core.analysis.bootstrap import error_of_ratio, quantile
+from chopper_jupyter.core.analysis.bootstrap import errors_of_ratios, quantile
+from chopper_jupyter.core.analysis.numbering import ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from chopper_jupyter.core.analysis.grouping import Floats, Ints
 
@@ -58,6 +59,36 @@ class Effect(NamedTuple):
     reason: str = ""
 
 
+class Runs(NamedTuple):
+    """Runs of one op.
+
+    Parameters
+    ----------
+    log_time, ratio : float64 arrays
+        Logarithm of the time, and share of it under communication, of each instance.
+    gpu, iteration : int arrays
+        Where and when it ran.
+    clock_known : bool
+        False if the clock may differ between runs and is not taken out of ``log_time``; then
+        only runs of the same GPU and iteration are compared.
+    """
+
+    log_time: Floats
+    ratio: Floats
+    gpu: Ints
+    iteration: Ints
+    clock_known: bool = True
+
+
+class _Fit(NamedTuple):
+    """A slowdown of least squares, and what tells how sure it is."""
+
+    slowdown: float
+    slope: Floats
+    rest: Floats
+    freedom: int
+
+
 def effect_of(
     log_time: Floats, ratio: Floats, gpu: Ints, iteration: Ints, *, clock_known: bool = True
 ) -> Effect:
@@ -69,13 +100,8 @@ def effect_of(
 
     Parameters
     ----------
-    log_time, ratio : float64 arrays
-        Logarithm of the time, and share of it under communication, of each instance.
-    gpu, iteration : int arrays
-        Where and when it ran.
-    clock_known : bool
-        False if the clock may differ between runs and is not taken out of ``log_time``; then
-        only runs of the same GPU and iteration are compared.
+    log_time, ratio, gpu, iteration, clock_known
+        As in ``Runs``.
 
     Examples
     --------
@@ -85,25 +111,46 @@ def effect_of(
     >>> round(effect_of(np.log(time), ratio, gpu, iteration).slowdown, 9)
     0.15
     """
+    return effects_of([Runs(log_time, ratio, gpu, iteration, clock_known)])[0]
+
+
+def effects_of(ops: Sequence[Runs]) -> list[Effect]:
+    """Estimate the effect of overlap on each of several ops, as ``effect_of`` does on one."""
+    fits = [_fitted(runs) for runs in ops]
+    known = [fit for fit in fits if isinstance(fit, _Fit)]
+    errors = iter(errors_of_ratios([(f.slope * f.rest, f.slope * f.slope) for f in known]))
+    return [
+        _judged(fit, next(errors), runs) if isinstance(fit, _Fit) else fit
+        for fit, runs in zip(fits, ops, strict=True)
+    ]
+
+
+def _fitted(runs: Runs) -> Effect | _Fit:
+    """Fit the slowdown of an op, unless there is none or its runs cannot tell."""
+    ratio = runs.ratio
     if not (ratio > 0).any():
         return Effect(0.0, 0.0, len(ratio), NONE)
-    remove, effects, by_cell = _within(gpu, iteration)
+    remove, effects, by_cell = _within(runs.gpu, runs.iteration)
     freedom = len(ratio) - effects - 1
-    if not (by_cell or clock_known):
+    if not (by_cell or runs.clock_known):
         return Effect(np.nan, np.nan, freedom, UNCLOCKED)
     if freedom < LEAST_FREEDOM:
         return Effect(np.nan, np.nan, freedom, FEW)
     if np.std(remove(ratio)) < LEAST_SPREAD:
         return Effect(np.nan, np.nan, freedom, ALIKE)
-    slowdown = _fit(log_time, ratio, remove)
+    slowdown = _fit(runs.log_time, ratio, remove)
     slope = remove(ratio / (1 - slowdown * ratio))
-    rest = remove(log_time + np.log1p(-slowdown * ratio))
-    scale = np.sqrt(len(ratio) / max(freedom, 1))
-    error = float(error_of_ratio(slope * rest, slope * slope) * scale)
-    half = quantile(freedom) * error * float(np.mean(ratio))
-    if abs(slowdown) >= _LIMIT or not half <= LARGEST_HALF_WIDTH:
-        return Effect(np.nan, np.nan, freedom, WIDE)
-    return Effect(slowdown, error, freedom)
+    return _Fit(slowdown, slope, remove(runs.log_time + np.log1p(-slowdown * ratio)), freedom)
+
+
+def _judged(fit: _Fit, error_of_slope: float, runs: Runs) -> Effect:
+    """Say what a fit is worth."""
+    scale = np.sqrt(len(runs.ratio) / max(fit.freedom, 1))
+    error = float(error_of_slope * scale)
+    half = quantile(fit.freedom) * error * float(np.mean(runs.ratio))
+    if abs(fit.slowdown) >= _LIMIT or not half <= LARGEST_HALF_WIDTH:
+        return Effect(np.nan, np.nan, fit.freedom, WIDE)
+    return Effect(fit.slowdown, error, fit.freedom)
 
 
 def _fit(log_time: Floats, ratio: Floats, remove: _Remove) -> float:
@@ -125,9 +172,8 @@ SEVERAL = 3
 
 def _within(gpu: Ints, iteration: Ints) -> tuple[_Remove, int, bool]:
     """Return what takes effects out of a column, their number, and if each pair has its own."""
-    _, g = np.unique(gpu, return_inverse=True)
-    _, i = np.unique(iteration, return_inverse=True)
-    _, cell = np.unique(g * (int(i.max(initial=0)) + 1) + i, return_inverse=True)
+    g, i = ranks(gpu), ranks(iteration)
+    cell = ranks(g * (int(i.max(initial=0)) + 1) + i)
     count = np.bincount(cell)
     if len(gpu) >= SEVERAL * len(count):
         return lambda v: v - (np.bincount(cell, v) / count)[cell], len(count), True

@@ -11,6 +11,7 @@ from chopper_jupyter.core.analysis.collective_parts import CollectiveParts, coll
 from chopper_jupyter.core.analysis.grouping import Key
 from chopper_jupyter.core.analysis.instance_parts import InstanceParts, instance_parts
 from chopper_jupyter.core.analysis.op_instances import Instances, instances
+from chopper_jupyter.core.analysis.sharing import shared
 from chopper_jupyter.core.errors import MissingDataError
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ def take_apart(trace: Trace, include: Include) -> TakenApart:
     MissingDataError
         If the least time of no kernel is known.
     """
+    return shared(trace, ("apart", include), lambda: _take_apart(trace, include))
+
+
+def _take_apart(trace: Trace, include: Include) -> TakenApart:
     found = instances(trace, include)
     parts = instance_parts(trace, found)
     calls = collective_parts(trace, found.collectives, found.hardware)

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from chopper_jupyter.core.analysis.included import included
+from chopper_jupyter.core.analysis.included import NEVER, included
 
 if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.grouping import Ints
@@ -54,20 +52,16 @@ def iteration_windows(trace: Trace, gpus: list[int] | None = None) -> Windows:
     Iteration k ends with the last kernel of it on any of the GPUs. A first iteration without one
     before it starts with its first kernel.
     """
-    kernels = included(trace).kernels
-    if gpus is not None:
-        kernels = kernels.filter(pc.is_in(kernels["gpu"], pa.array(gpus, pa.int32())))
-    start = kernels["start_ns"].to_numpy()
-    end = start + kernels["dur_ns"].to_numpy()
-    first = start - kernels["idle_ns"].to_numpy()  # the gap before a kernel belongs to it
-    if not len(start):
+    which = included(trace)
+    rows = [i for i, gpu in enumerate(which.gpus) if gpus is None or gpu in gpus]
+    begin, end = (edge[rows] for edge in which.edges)
+    ran = begin.min(axis=0, initial=NEVER) != NEVER
+    if not ran.any():
         none = np.zeros(0, np.int64)
         return Windows((), none, none)
-    iterations = trace.measured_iterations
-    if not iterations:
-        return Windows((None,), np.array([first.min() - 1]), np.array([end.max()]))
-    own = pc.fill_null(kernels["iteration"], -1).to_numpy()
-    present = [i for i in iterations if (own == i).any()]
-    ends = np.maximum.accumulate([int(end[own == i].max()) for i in present])
-    starts = np.concatenate([[int(first[own == present[0]].min()) - 1], ends[:-1]])
-    return Windows(tuple(present), starts.astype(np.int64), ends.astype(np.int64))
+    if not which.iterations:
+        return Windows((None,), np.array([begin.min() - 1]), np.array([end.max()]))
+    codes = [i for i in range(len(which.iterations)) if ran[i]]
+    ends = np.maximum.accumulate(end[:, codes].max(axis=0))
+    starts = np.concatenate([[begin[:, codes[0]].min() - 1], ends[:-1]])
+    return Windows(tuple(which.iterations[i] for i in codes), starts, ends)

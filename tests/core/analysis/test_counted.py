@@ -269,3 +269,14 @@ def test_b30z_operations_are_the_analytic_ones():
     busy = found["matrix_busy_cycles"] / found["matrix_capacity_cycles"]
     np.testing.assert_allclose(busy, share, rtol=1e-7)
     assert 100 * share[0] == pytest.approx(63.62018847)
+
+
+@given(
+    st.lists(st.integers(0, 40) | st.integers(-(2**62), 2**62), max_size=20),
+    st.lists(st.integers(-5, 45) | st.integers(-(2**63), 2**63 - 1), max_size=20),
+)
+def test_rows_are_found_by_their_ids(ids, wanted):
+    wanted = wanted + ids[::2]
+    first = {one: row for row, one in reversed(list(enumerate(ids)))}
+    found = counted.rows_of(np.array(ids, np.int64), np.array(wanted, np.int64))
+    assert found.tolist() == [first.get(one, -1) for one in wanted]

@@ -10,7 +10,9 @@ from chopper_jupyter.core.analysis.overlap_effect import (
     NONE,
     UNCLOCKED,
     WIDE,
+    Runs,
     effect_of,
+    effects_of,
 )
 
 
@@ -55,6 +57,14 @@ def test_what_cannot_be_told_says_why():
     assert effect_of(*few).reason == FEW
     for case in (constant, 0.5 + 0 * ratio):
         assert np.isnan(effect_of(time, case, gpu, iteration).slowdown)
+
+
+def test_effects_of_several_ops_are_those_of_each():
+    few = [a[:6] for a in sample(gpus=6, iterations=1, layers=1)]
+    ops = [sample(seed, noise=0.02) for seed in range(3)] + [sample(layers=4), few, sample(noise=1)]
+    together = effects_of([Runs(*op) for op in ops])
+    assert repr(together) == repr([effect_of(*op) for op in ops])
+    assert len({effect.error for effect in together[:3]}) == 3
 
 
 def test_draws_are_whole_samples_and_always_the_same():
