@@ -51,10 +51,12 @@ def union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     >>> [a.tolist() for a in union(np.array([5, 0, 30]), np.array([20, 10, 40]))]
     [[0, 30], [20, 40]]
     """
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], end[order]
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
     keep = end > start
-    start, end = start[keep], end[keep]
+    if not keep.all():
+        start, end = start[keep], end[keep]
     if not len(start):
         return start, end
     latest = np.maximum.accumulate(end)

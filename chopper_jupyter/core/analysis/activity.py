@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from chopper_jupyter.core.analysis.idle_causes import split_idle
+from chopper_jupyter.core.analysis.idle_causes import CAUSES, split_idle
 from chopper_jupyter.core.intervals import covered, union
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Activity:
     gap : int64 array
         Begin and end of each gap in turn, in order of time.
     idle : dict of str to float64 array
-        By cause of idle time, its total until each of them.
+        By cause of idle time that occurs, its total until each of them.
     """
 
     begin: int
@@ -48,8 +49,9 @@ class Activity:
         for name, (start, end) in zip(BUSY, self.unions, strict=True):
             total = covered(origin, time, start, end).astype(np.float64)
             found[name], before = total - before, total
-        for name, totals in self.idle.items():
-            found[name] = np.interp(time, self.gap, totals) if len(self.gap) else before * 0
+        for name in CAUSES:
+            totals = self.idle.get(name)
+            found[name] = before * 0 if totals is None else np.interp(time, self.gap, totals)
         return found
 
     def computing(self, start: Ints, end: Ints) -> Ints:
@@ -75,15 +77,15 @@ def activity(trace: Trace, line: Timeline) -> dict[int, Activity]:
     found = {}
     for gpu, places in line.gpus():
         start, end, gap = line.start[places], line.end[places], idle[places]
-        kinds = (compute[places], (compute | collective)[places], np.ones(len(start), bool))
+        kinds = (compute[places], compute[places] | collective[places])
         rows = np.flatnonzero(gap > 0)
-        edges = np.stack([start[rows] - gap[rows], start[rows]], axis=1).reshape(-1)
+        lost = {name: values[places][rows] for name, values in causes.items()}
         found[gpu] = Activity(
             int(start[0]),
             int(end.max()),
-            tuple(union(start[mask], end[mask]) for mask in kinds),
-            edges,
-            {name: _steps(values[places][rows]) for name, values in causes.items()},
+            (*(union(start[mask], end[mask]) for mask in kinds), union(start, end)),
+            _alternating(start[rows] - gap[rows], start[rows]),
+            {name: _steps(values) for name, values in lost.items() if values.any()},
         )
     return found
 
@@ -91,4 +93,11 @@ def activity(trace: Trace, line: Timeline) -> dict[int, Activity]:
 def _steps(lost: Ints) -> Floats:
     """Return the total before and after each gap."""
     after = np.cumsum(lost.astype(np.float64))
-    return np.stack([after - lost, after], axis=1).reshape(-1)
+    return _alternating(after - lost, after)
+
+
+def _alternating(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return one value of each in turn."""
+    found = np.empty(2 * len(first), first.dtype)
+    found[::2], found[1::2] = first, second
+    return found

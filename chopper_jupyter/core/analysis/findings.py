@@ -23,6 +23,7 @@ from chopper_jupyter.core.analysis.lost_waiting import (
     waiting_losses,
 )
 from chopper_jupyter.core.analysis.quantities import duration
+from chopper_jupyter.core.analysis.sharing import sharing
 
 if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.lost_clock import CellClocks
@@ -82,7 +83,8 @@ def findings(trace: Trace) -> pd.DataFrame:
     """
     found: list[Loss] = []
     if trace.info.device_kind != "cpu" and trace.kernels.num_rows:
-        found = _losses(run_of(trace))
+        with sharing(trace):
+            found = _losses(run_of(trace))
     found.sort(key=lambda loss: -loss.ms)
     frame = pd.DataFrame([_row(loss) for loss in found], columns=COLUMNS)
     frame.attrs["units"] = {name: "ms" for name in COLUMNS if name.endswith("_ms")}

@@ -13,6 +13,7 @@ from chopper_jupyter.core.analysis.frames import key_columns, to_frame
 from chopper_jupyter.core.analysis.grouping import group
 from chopper_jupyter.core.analysis.included import Include, included
 from chopper_jupyter.core.analysis.levels import encode, key_names
+from chopper_jupyter.core.analysis.sharing import shared
 from chopper_jupyter.core.analysis.synchronisation import synchronised
 from chopper_jupyter.core.analysis.timeline import timeline
 
@@ -99,7 +100,7 @@ def idle_causes(
     line = timeline(trace, which, "the split of idle time")
     keys = [encode(which.kernels, name) for name in names]
     groups = group(keys, which.kernels.num_rows)
-    sums = groups.sum({name: t[line.covered] for name, t in split_idle(trace, line).items()})
+    sums = groups.sum({name: line.of_covered(t) for name, t in split_idle(trace, line).items()})
     columns = key_columns(keys, groups)
     columns |= {f"{cause}_ns": pa.array(total) for cause, total in sums.items()}
     columns["idle_ns"] = pa.array(np.sum(list(sums.values()), axis=0))
@@ -108,10 +109,18 @@ def idle_causes(
 
 
 def split_idle(trace: Trace, line: Timeline) -> dict[str, Ints]:
-    """Return, for each cause, the idle time that it explains before every kernel."""
-    gap = line.ints("idle_ns")
-    begin = line.start - gap
-    launch, known = line.ints("launch_ns"), line.known("launch_ns")
+    """Return, for each cause, the idle time that it explains before every kernel.
+
+    Nobody may change the arrays: they are shared, and those of a cause that never occurs are one.
+    """
+    return shared(trace, "idle time by cause", lambda: _split_idle(trace, line))
+
+
+def _split_idle(trace: Trace, line: Timeline) -> dict[str, Ints]:
+    gap, known = line.ints("idle_ns"), line.known("launch_ns")
+    if not known.any():
+        return dict.fromkeys(CAUSES, np.broadcast_to(np.int64(0), len(gap))) | {"unknown": gap}
+    begin, launch = line.start - gap, line.ints("launch_ns")
     host = np.where(known, np.clip(launch - begin, 0, gap), 0)
     device = np.where(known, gap - host, 0)
     loading = loading_time(trace, line, begin, host)
@@ -120,15 +129,21 @@ def split_idle(trace: Trace, line: Timeline) -> dict[str, Ints]:
     queued = (device > 0) & (launch <= begin)
     after_collective = _begins_after(line, begin, queued, line.named("kind", "collective"))
     after_copy = _begins_after(line, begin, queued & ~after_collective, _copies_to_device(line))
+    late = host - loading
     return {
-        "input": loading + np.where(after_copy, device, 0),
-        "iteration_boundary": np.where(between, host - loading, 0),
-        "host_sync": np.where(synced, host - loading, 0),
-        "host_late": np.where(between | synced, 0, host - loading),
-        "communication": np.where(after_collective, device, 0),
+        "input": loading + _where(after_copy, device),
+        "iteration_boundary": _where(between, late),
+        "host_sync": _where(synced, late),
+        "host_late": np.where(between | synced, 0, late),
+        "communication": _where(after_collective, device),
         "launch_latency": np.where(after_collective | after_copy, 0, device),
-        "unknown": np.where(known, 0, gap),
+        "unknown": _where(~known, gap),
     }
+
+
+def _where(mask: Mask, ns: Ints) -> Ints:
+    """Keep some of the times and put 0 for the others; without any, in no memory."""
+    return np.where(mask, ns, 0) if mask.any() else np.broadcast_to(np.int64(0), len(ns))
 
 
 def _between_iterations(line: Timeline) -> Mask:

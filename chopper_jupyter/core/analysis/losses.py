@@ -14,7 +14,6 @@ import numpy as np
 
 from chopper_jupyter.core.analysis.idle_causes import split_idle
 from chopper_jupyter.core.analysis.included import included
-from chopper_jupyter.core.analysis.levels import encode
 from chopper_jupyter.core.analysis.timeline import timeline
 from chopper_jupyter.core.analysis.waiting import STATES, waiting
 
@@ -117,7 +116,7 @@ class Run:
     wait_row: Ints
     claimed: dict[str, Floats] = field(default_factory=dict)
 
-    def grid(self, rows: Ints, ns: Ints | Floats) -> Floats:
+    def grid(self, rows: Ints | slice, ns: Ints | Floats) -> Floats:
         """Sum something of covered kernels by GPU and iteration."""
         total = np.bincount(self.cell[rows], ns, self.wall.size)
         return np.asarray(total.reshape(self.wall.shape), np.float64)
@@ -144,7 +143,7 @@ class Run:
         """Return the share of the wall time that a loss has."""
         return float(lost.sum() / max(self.wall.sum(), 1.0))
 
-    def where(self, rows: Ints, ns: Ints | Floats) -> Where:
+    def where(self, rows: Ints | slice, ns: Ints | Floats) -> Where:
         """Name the levels at which one place holds most of a loss of covered kernels."""
         return place_of(self.keys, ns, rows)
 
@@ -165,7 +164,7 @@ def place_of(keys: Mapping[str, Key], ns: Ints | Floats, rows: Ints | slice = sl
     for level in LEVELS:
         key = keys[level]
         total = np.bincount(key.codes[rows] + 1, ns, len(key.values) + 1)
-        several = len(np.unique(key.codes)) > 1
+        several = (key.codes != key.codes[:1]).any()
         if several and total.max() >= MOSTLY * total.sum():
             found.append([level, value_of(key, int(total.argmax()) - 1)])
     if found:
@@ -187,19 +186,19 @@ def run_of(trace: Trace) -> Run:
     """Work out what losses are made of."""
     which = included(trace)
     line = timeline(trace, which, "what is lost")
-    keys = {name: encode(which.kernels, name) for name in LEVELS}
+    keys = {name: which.key(name) for name in LEVELS}
     iterations = which.iterations or (None,)
     shape = (len(which.gpus), len(iterations))
     numbers = np.maximum(keys["iteration"].codes, 0) if which.iterations else 0
     cell = keys["gpu"].codes.astype(np.int64) * shape[1] + numbers
     busy, gap = (np.asarray(which.kernels[n].to_numpy(), np.int64) for n in ("busy_ns", "idle_ns"))
-    computes = line.named("kind", "compute")[line.covered]
+    computes = line.of_covered(line.named("kind", "compute"))
     wall, compute = (
         np.bincount(cell, ns, shape[0] * shape[1]).reshape(shape).astype(np.float64)
         for ns in (busy + gap, np.where(computes, busy, 0))
     )
     waits, rows = _covered(waiting(trace, line), line)
-    idle = {cause: ns[line.covered] for cause, ns in split_idle(trace, line).items()}
+    idle = {cause: line.of_covered(ns) for cause, ns in split_idle(trace, line).items()}
     claimed = {"compute": np.zeros(shape), "waits": np.zeros_like(waits.because)}
     claimed |= {cause: np.zeros(len(cell)) for cause in idle}
     return Run(
@@ -210,9 +209,11 @@ def run_of(trace: Trace) -> Run:
 
 def _covered(waits: Waiting, line: Timeline) -> tuple[Waiting, Ints]:
     """Keep the waits of covered kernels, and return the rows of these."""
-    row = np.full(len(line.gpu) + 1, -1)
-    row[line.covered] = np.arange(len(line.covered))
-    at = row[waits.place]
+    at = waits.place
+    if not line.whole:
+        row = np.full(len(line.gpu), -1)
+        row[line.covered] = np.arange(len(line.covered))
+        at = row[at]
     return waits.kept(at >= 0), at[at >= 0]
 
 

@@ -73,6 +73,9 @@ _LATE = {
 }
 """Why a GPU is late by the cause of its idle time, and what to do about it."""
 
+EVERY = slice(None)
+"""All covered kernels."""
+
 _FEW = 3
 
 
@@ -117,7 +120,7 @@ def _own_excess(run: Run, place: int, causes: tuple[str, ...]) -> Floats:
     column = run.cell[rows] % run.wall.shape[1]
     found = np.zeros((len(causes), run.wall.shape[1]))
     for i, cause in enumerate(causes):
-        every = run.grid(np.arange(len(run.cell)), run.idle[cause])
+        every = run.grid(EVERY, run.idle[cause])
         usual = np.median(np.delete(every, place, axis=0), axis=0)
         found[i] = np.maximum(every[place] - usual, 0)
         share = found[i] / np.maximum(every[place], 1)
@@ -127,20 +130,21 @@ def _own_excess(run: Run, place: int, causes: tuple[str, ...]) -> Floats:
 
 def idle_losses(run: Run) -> Iterator[Loss]:
     """Find the causes of idle time, and of the waits for GPUs that were idle for them."""
-    every = np.arange(len(run.cell))
     for cause, title in CAUSES.items():
+        if not run.idle[cause].any() and not run.waited((cause,)).any():
+            continue
         own = run.idle[cause] * (1 - run.claimed[cause])
         waits = run.waited((cause,))
-        lost = run.grid(every, own) + run.grid(run.wait_row, waits)
+        lost = run.grid(EVERY, own) + run.grid(run.wait_row, waits)
         if run.share(lost) < IDLE_SHARE:
             continue
         run.claimed[cause][:] = 1.0
         run.claim_waits((cause,), np.ones(len(waits)))
         who = "the GPUs idle" if len(run.gpus) > 1 else "the GPU idles"
-        idle = f"{who} {percent(run.share(run.grid(every, own)))} of the time"
+        idle = f"{who} {percent(run.share(run.grid(EVERY, own)))} of the time"
         waiting = run.share(run.grid(run.wait_row, waits))
         others = f" and {percent(waiting)} wait for these" if waiting > NEGLIGIBLE else ""
-        where = run.where(every, own)
+        where = run.where(EVERY, own)
         gaps = counted(int(np.count_nonzero(own)), "gap")
         yield Loss(
             "idle",
@@ -175,13 +179,14 @@ def waiting_losses(run: Run) -> Iterator[Loss]:
 
 def communication_losses(run: Run) -> Iterator[Loss]:
     """Find out if moving data that no compute hides takes long; waits for others are apart."""
-    kind = run.line.named("kind", "collective")[run.line.covered]
+    kind = run.line.of_covered(run.line.named("kind", "collective"))
+    if not kind.any():
+        return
     busy = np.asarray(run.which.kernels["busy_ns"].to_numpy(), np.float64)
     ns = np.where(kind, busy, 0.0)
     np.subtract.at(ns, run.wait_row, run.waits.ns)
     ns = np.maximum(ns, 0)
-    every = np.arange(len(ns))
-    lost = run.grid(every, ns)
+    lost = run.grid(EVERY, ns)
     if run.share(lost) < EXPOSED_SHARE:
         return
     apart = (
@@ -195,7 +200,7 @@ def communication_losses(run: Run) -> Iterator[Loss]:
         "overlap it with compute (prefetch), or send less (other sharding, larger batches)",
         f"{counted(int(np.count_nonzero(ns)), 'collective')}; {apart}: breakdown, collectives",
         lost,
-        run.where(every, ns),
+        run.where(EVERY, ns),
     )
 
 

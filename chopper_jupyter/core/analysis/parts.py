@@ -72,4 +72,4 @@ def _idle(trace: Trace, codes: LevelCodes, idle: Ints) -> dict[str, Ints]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PartialTraceWarning)  # what was filtered away is said
         line = timeline(trace, codes.included, "the split of idle time")
-    return {cause: time[line.covered] for cause, time in split_idle(trace, line).items()}
+    return {cause: line.of_covered(time) for cause, time in split_idle(trace, line).items()}

@@ -9,21 +9,23 @@ from __future__ import annotations
 import itertools
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chopper_jupyter.core.analysis.numbering import looked_up, pieces
 from chopper_jupyter.core.errors import MissingDataError, PartialTraceWarning
 
 if TYPE_CHECKING:
-    from chopper_jupyter.core.analysis.grouping import Ints
+    from chopper_jupyter.core.analysis.grouping import Codes, Ints
     from chopper_jupyter.core.analysis.included import Included
     from chopper_jupyter.core.trace import Trace
 
 Mask = npt.NDArray[np.bool_]
+Number = TypeVar("Number", np.bool_, np.int64, np.float64)
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,28 @@ class Timeline:
     start: Ints
     end: Ints
 
+    @property
+    def whole(self) -> bool:
+        """Tell if all kernels are covered, their rows being the places."""
+        return self.order is None and len(self.covered) == len(self.gpu)
+
+    def places_of(self, rows: Ints) -> Ints:
+        """Return the place of some rows of ``kernels``."""
+        if self.order is None:
+            return rows
+        place = np.empty(len(self.order), np.int64)
+        place[self.order] = np.arange(len(place))
+        return place[rows]
+
+    def of_covered(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """Return values by place for the covered rows; they may be the same array."""
+        return values if self.whole else values[self.covered]
+
     def ints(self, name: str, null: int = 0) -> Ints:
-        """Return a column of integers by place."""
-        filled = pc.fill_null(self.kernels[name].cast(pa.int64()), null)
-        values = np.asarray(filled.to_numpy(), np.int64)
+        """Return a column of integers by place; it may be the table's own."""
+        column = self.kernels[name]
+        column = pc.fill_null(column, null) if column.null_count else column
+        values: Ints = column.to_numpy().astype(np.int64, copy=False)
         return values if self.order is None else values[self.order]
 
     def known(self, name: str) -> Mask:
@@ -62,17 +82,22 @@ class Timeline:
 
     def codes(self, name: str) -> tuple[Ints, list[str]]:
         """Return the codes of a column of names by place, -1 for null, and the names."""
+        codes, words = self._codes(name)
+        return codes.astype(np.int64), words
+
+    def _codes(self, name: str) -> tuple[Codes, list[str]]:
         whole = self.kernels[name].unify_dictionaries().combine_chunks()
         if isinstance(whole, pa.ChunkedArray):  # no chunk at all: no rows
             whole = pa.array([], whole.type)
-        codes = pc.fill_null(whole.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        index = pc.fill_null(whole.indices, -1) if whole.null_count else whole.indices
+        codes: Codes = index.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
         return codes if self.order is None else codes[self.order], whole.dictionary.to_pylist()
 
     def named(self, name: str, *values: str) -> Mask:
         """Mark the places at which a column of names holds any of the values."""
-        codes, words = self.codes(name)
+        codes, words = self._codes(name)
         hit = np.array([*(word in values for word in words), False])
-        return hit[codes]
+        return looked_up(hit, codes)
 
     def gpus(self) -> list[tuple[int, slice]]:
         """Return every GPU and its places."""
@@ -148,6 +173,12 @@ def _covered_rows(trace: Trace, which: Included) -> Ints:
 
 
 def _in_order(gpu: Ints, start: Ints, identity: Ints) -> bool:
+    """Tell if kernels are in order of GPU, start and identity."""
+    edges = (slice(piece.start, piece.stop + 1) for piece in pieces(max(len(gpu) - 1, 0)))
+    return all(_ascend(gpu[one], start[one], identity[one]) for one in edges)
+
+
+def _ascend(gpu: Ints, start: Ints, identity: Ints) -> bool:
     same_gpu, same_start = gpu[1:] == gpu[:-1], start[1:] == start[:-1]
     later = (start[1:] > start[:-1]) | (same_start & (identity[1:] > identity[:-1]))
     return bool(((gpu[1:] > gpu[:-1]) | (same_gpu & later)).all())

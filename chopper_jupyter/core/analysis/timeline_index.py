@@ -16,8 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chopper_jupyter.core.align.distinct import renumber
 from chopper_jupyter.core.analysis.idle_causes import split_idle
 from chopper_jupyter.core.analysis.included import included
+from chopper_jupyter.core.analysis.levels import encode
 from chopper_jupyter.core.analysis.timeline import Mask, runs, timeline
 from chopper_jupyter.core.errors import PartialTraceWarning
 from chopper_jupyter.core.schema import FAMILIES, LEVEL_COLUMNS
@@ -180,10 +182,11 @@ def _lanes(kernels: pa.Table) -> tuple[Ints, list[tuple[int, str, tuple[int, ...
     raw, names = dictionary_of(kernels["kind"])
     table = np.array([*(_LANE_OF_KIND.get(name, 0) for name in names), 0])
     group = table[raw] if len(names) else np.zeros(kernels.num_rows, np.int64)
-    streams, at = np.unique(kernels["stream"].to_numpy(), return_inverse=True)
-    gpu = kernels["gpu"].to_numpy().astype(np.int64)
-    key = (gpu * len(LANE_KINDS) + group) * max(1, len(streams)) + at
-    found, member = np.unique(key, return_inverse=True)
+    stream = encode(kernels, "stream")
+    streams, gpu = stream.values, kernels["gpu"].to_numpy().astype(np.int64)
+    key = (gpu * len(LANE_KINDS) + group) * max(1, len(streams)) + stream.codes
+    row, member = renumber(key, int(key.max(initial=-1)) + 1)
+    found = key[row]
     time = np.bincount(member, kernels["dur_ns"].to_numpy(), len(found))
     lane_of_key = np.zeros(len(found), np.int64)
     lanes: list[tuple[int, str, tuple[int, ...]]] = []
@@ -200,13 +203,19 @@ def _lanes(kernels: pa.Table) -> tuple[Ints, list[tuple[int, str, tuple[int, ...
     return lane_of_key[member], lanes
 
 
-def _by_lane(lane_of: Ints, start: Ints) -> Ints:
+def _by_lane(lane_of: Ints, start: Ints) -> Ints | slice:
     """Return the order by lane, then start; tables are mostly in order of start already."""
+    if _in_order(lane_of, start):
+        return slice(None)
     order = np.argsort(lane_of.astype(np.int16), kind="stable")  # few lanes: a radix sort
-    sorted_start, lane = start[order], lane_of[order]
-    if ((sorted_start[1:] >= sorted_start[:-1]) | (lane[1:] != lane[:-1])).all():
+    if _in_order(lane_of[order], start[order]):
         return order
     return np.lexsort((start, lane_of))
+
+
+def _in_order(lane: Ints, start: Ints) -> bool:
+    later = lane[1:] > lane[:-1]
+    return bool((later | (lane[1:] == lane[:-1]) & (start[1:] >= start[:-1])).all())
 
 
 def _families(kernels: pa.Table) -> npt.NDArray[np.int8]:
@@ -234,19 +243,38 @@ def _gaps(trace: Trace) -> Bands:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PartialTraceWarning)  # the quality chip tells it
         line = timeline(trace, included(trace, "all"), "the timeline")
-    covered = np.sort(line.covered)
-    at = (line.start - line.ints("idle_ns"))[covered]
-    gpu = line.gpu[covered]
+    shown = slice(None) if line.whole else np.sort(line.covered)
+    at, gpu = (line.start - line.ints("idle_ns"))[shown], line.gpu[shown]
     made: list[tuple[Ints, Ints, Ints, Codes]] = []
-    for code, length in enumerate(split_idle(trace, line).values()):
-        length = length[covered]  # noqa: PLW2901  the same lengths, of the shown kernels
+    of_row: list[Ints] = []
+    for code, lengths in enumerate(split_idle(trace, line).values()):
+        length = lengths[shown]
         rows = np.flatnonzero(length > 0)
-        begin = at[rows]
-        made.append((gpu[rows], begin, begin + length[rows], np.full(len(rows), code, np.int32)))
-        at = at + length
+        if len(rows):
+            begin = at[rows]
+            kind = np.full(len(rows), code, np.int32)
+            made.append((gpu[rows], begin, begin + length[rows], kind))
+            of_row.append(rows)
+            at[rows] += length[rows]
+    return _in_time(made, of_row)
+
+
+def _in_time(made: list[tuple[Ints, Ints, Ints, Codes]], of_row: list[Ints]) -> Bands:
+    """Join what each cause has of the gaps, in order of GPU and start.
+
+    That is nearly always the order of the rows: parts of one gap follow each other.
+    """
+    if not made:
+        none = np.zeros(0, np.int64)
+        return Bands(none, none, none, none.astype(np.int32))
     gpus, start, end, codes = (np.concatenate(parts) for parts in zip(*made, strict=True))
-    order = np.lexsort((start, gpus))
-    return Bands(gpus[order], start[order], end[order], codes[order])
+    if len(made) > 1:
+        order = np.argsort(np.concatenate(of_row), kind="stable")
+        gpus, start, end, codes = gpus[order], start[order], end[order], codes[order]
+    if not ((gpus[1:] > gpus[:-1]) | (gpus[1:] == gpus[:-1]) & (start[1:] > start[:-1])).all():
+        order = np.lexsort((codes, start, gpus))
+        gpus, start, end, codes = gpus[order], start[order], end[order], codes[order]
+    return Bands(gpus, start, end, codes)
 
 
 def _spans(

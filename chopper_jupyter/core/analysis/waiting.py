@@ -72,20 +72,18 @@ def waiting(trace: Trace, line: Timeline) -> Waiting:
     line : Timeline
         All its kernels.
     """
-    rows = np.arange(len(line.gpu)) if line.order is None else line.order
-    place_of_row = np.empty(len(rows), np.int64)
-    place_of_row[rows] = np.arange(len(rows))
     calls = calls_of(line.kernels)
-    place = place_of_row[calls.row]
+    place = line.places_of(calls.row)
     calls = plausible(calls, line.start[place], line.end[place])
-    place = place_of_row[calls.row]
-    every = activity(trace, line)
+    place = line.places_of(calls.row)
     last = extreme(np.maximum, calls, line.start[place])
     culprit, lead = latest(calls, line.start[place], line.gpu[place])
     late = last[calls.call]
     sure = calls.together[calls.call] & (late - line.start[place] > _uncertainty(trace))
+    every = activity(trace, line) if sure.any() else {}  # takes longest by far
     late = np.where(sure, late, line.start[place])
-    ns = _exposed(line, place, np.minimum(late, line.end[place]), every)
+    ends = np.minimum(late, line.end[place])
+    ns = _exposed(line, place, ends, every) if every else np.zeros(len(place))
     waits = np.flatnonzero(ns > 0)
     waits = waits[np.lexsort((line.start[place[waits]], line.gpu[place[waits]]))]
     call = calls.call[waits]
