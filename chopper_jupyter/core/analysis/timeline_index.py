@@ -251,11 +251,11 @@ def _gaps(trace: Trace) -> Bands:
         length = lengths[shown]
         rows = np.flatnonzero(length > 0)
         if len(rows):
-            begin = at[rows]
+            begin, length = at[rows], length[rows]
             kind = np.full(len(rows), code, np.int32)
-            made.append((gpu[rows], begin, begin + length[rows], kind))
+            made.append((gpu[rows], begin, begin + length, kind))
             of_row.append(rows)
-            at[rows] += length[rows]
+            at[rows] += length
     return _in_time(made, of_row)
 
 
@@ -267,10 +267,11 @@ def _in_time(made: list[tuple[Ints, Ints, Ints, Codes]], of_row: list[Ints]) -> 
     if not made:
         none = np.zeros(0, np.int64)
         return Bands(none, none, none, none.astype(np.int32))
-    gpus, start, end, codes = (np.concatenate(parts) for parts in zip(*made, strict=True))
+    gpus, start, end, codes = made[0]
     if len(made) > 1:
         order = np.argsort(np.concatenate(of_row), kind="stable")
-        gpus, start, end, codes = gpus[order], start[order], end[order], codes[order]
+        joined = [np.concatenate(parts)[order] for parts in zip(*made, strict=True)]
+        gpus, start, end, codes = joined
     if not ((gpus[1:] > gpus[:-1]) | (gpus[1:] == gpus[:-1]) & (start[1:] > start[:-1])).all():
         order = np.lexsort((codes, start, gpus))
         gpus, start, end, codes = gpus[order], start[order], end[order], codes[order]
@@ -284,8 +285,9 @@ def _spans(
     made: dict[str, list[tuple[Ints, Ints, Ints, Codes]]] = {}
     for gpu in dict.fromkeys(lane.gpu for lane in lanes):
         own = [lane.rows for lane in lanes if lane.gpu == gpu and lane.kind == "compute"]
-        rows = np.concatenate([np.arange(r.start, r.stop) for r in own] or [np.zeros(0, np.int64)])
+        rows: Ints | slice = own[0] if own else slice(0)
         if len(own) > 1:
+            rows = np.concatenate([np.arange(one.start, one.stop) for one in own])
             rows = rows[np.argsort(start[rows], kind="stable")]
         for level, keys in _SPAN_KEYS.items():
             found = _stretches(rows, start, end, codes, keys)
@@ -305,18 +307,17 @@ _SPAN_KEYS = {
 
 
 def _stretches(
-    rows: Ints, start: Ints, end: Ints, codes: Mapping[str, Codes], keys: tuple[str, ...]
+    rows: Ints | slice, start: Ints, end: Ints, codes: Mapping[str, Codes], keys: tuple[str, ...]
 ) -> tuple[Ints, Ints, Codes]:
     """Return start, end and code of every run of rows that agree in all keys, null left out."""
-    rows = rows[codes[keys[-1]][rows] >= 0]
-    if not len(rows):
-        none = np.zeros(0, np.int64)
-        return none, none, none.astype(np.int32)
-    new: Mask = np.ones(len(rows), bool)
-    new[1:] = False
-    for key in keys:
-        values = codes[key][rows]
+    columns, begin, until = [codes[key][rows] for key in keys], start[rows], end[rows]
+    known = columns[-1] >= 0
+    if not known.all():
+        columns, begin, until = [values[known] for values in columns], begin[known], until[known]
+    new: Mask = np.zeros(len(begin), bool)
+    new[:1] = True
+    for values in columns:
         new[1:] |= values[1:] != values[:-1]
     first = np.flatnonzero(new)
-    ends = np.maximum.reduceat(end[rows], first)
-    return start[rows[first]], ends, codes[keys[-1]][rows[first]]
+    ends = np.maximum.reduceat(until, first) if len(first) else until
+    return begin[first], ends, columns[-1][first]
