@@ -23,7 +23,7 @@ from chopper_jupyter.core.analysis.lost_waiting import (
     waiting_losses,
 )
 from chopper_jupyter.core.analysis.quantities import duration
-from chopper_jupyter.core.analysis.sharing import sharing
+from chopper_jupyter.core.analysis.sharing import shared, sharing
 
 if TYPE_CHECKING:
     from chopper_jupyter.core.analysis.lost_clock import CellClocks
@@ -81,10 +81,14 @@ def findings(trace: Trace) -> pd.DataFrame:
     >>> findings(Trace.from_tables({})).empty
     True
     """
+    with sharing(trace):
+        return shared(trace, "findings", lambda: _frame(trace))
+
+
+def _frame(trace: Trace) -> pd.DataFrame:
     found: list[Loss] = []
     if trace.info.device_kind != "cpu" and trace.kernels.num_rows:
-        with sharing(trace):
-            found = _losses(run_of(trace))
+        found = _losses(run_of(trace))
     found.sort(key=lambda loss: -loss.ms)
     frame = pd.DataFrame([_row(loss) for loss in found], columns=COLUMNS)
     frame.attrs["units"] = {name: "ms" for name in COLUMNS if name.endswith("_ms")}

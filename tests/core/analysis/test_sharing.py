@@ -6,7 +6,7 @@ import pytest
 from overhead_runs import overhead_run
 
 from chopper_jupyter import Explorer, Report
-from chopper_jupyter.core.analysis import op_instances, sharing
+from chopper_jupyter.core.analysis import findings, op_instances, sharing
 from chopper_jupyter.core.analysis.idle_causes import split_idle
 from chopper_jupyter.core.analysis.included import included
 from chopper_jupyter.core.analysis.op_instances import instances
@@ -22,11 +22,13 @@ def counted():
 
 
 def made_by(display, trace):
-    """Return how often runs of ops are put together for a display."""
-    made = op_instances._instances
-    with patch.object(op_instances, "_instances", side_effect=made) as spy:
+    """Return how often runs of ops are put together, and findings found, for a display."""
+    with (
+        patch.object(op_instances, "_instances", side_effect=op_instances._instances) as ops,
+        patch.object(findings, "run_of", side_effect=findings.run_of) as found,
+    ):
         display(trace)
-    return spy.call_count
+    return ops.call_count, found.call_count
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ def made_by(display, trace):
 )
 def test_one_display_works_its_parts_out_once(display, counted):
     trace = altered(counted)
-    assert made_by(display, trace) == 1
+    assert made_by(display, trace) == (1, 1)
     assert trace not in sharing._SHARED
 
 
