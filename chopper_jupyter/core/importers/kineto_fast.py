@@ -144,7 +144,18 @@ def scan_file(path: Path) -> Scan:
     result.words = word_table.words_of(state.table)
     result.events = int(state.state[EVENTS])
     result.drops = state.dropped()
+    if not _holds_events(result):
+        raise NotPlain  # it may be JSON of another kind
     return result
+
+
+def _holds_events(found: Scan) -> bool:
+    """Say whether any entry of a file is an event: what the scanner understands has a type."""
+    return (
+        bool(found.drops)
+        or any(kept.rows for kept in found.rows.values())
+        or any(isinstance(event, dict) and "ph" in event for _, event in found.odd)
+    )
 
 
 class _Text:

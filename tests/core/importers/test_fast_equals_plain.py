@@ -96,6 +96,11 @@ def test_a_bare_list_is_read_fast(same):
 # --- Blocks and compression ---------------------------------------------------------------
 
 
+@pytest.mark.parametrize("key", ["\\u0063at", "cat", "\\u0070h"])
+def test_a_list_without_events_is_read_alike(key, same):
+    same('[{"name": "a", "ts": 5, "dur": 1, "args": {}, "KEY": "cpu_op"}]'.replace("KEY", key))
+
+
 @pytest.mark.parametrize("block", [1, 2, 3, 5, 17, 64, 257, 1000])
 def test_blocks_may_end_anywhere(block, same, monkeypatch):
     monkeypatch.setattr(json_stream, "BLOCK", block)
