@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chopper_jupyter.core.analysis.numbering import looked_up, pieces
+from chopper_jupyter.core.analysis.sharing import shared
 from chopper_jupyter.core.errors import MissingDataError, PartialTraceWarning
 
 if TYPE_CHECKING:
@@ -146,18 +147,26 @@ def timeline(trace: Trace, which: Included, question: str) -> Timeline:
             PartialTraceWarning,
             stacklevel=3,
         )
+    rows = _covered_rows(trace, which)
+    order, *times = shared(trace, "order of kernels", lambda: _ordered(kernels))
+    if order is None:
+        return Timeline(kernels, None, rows, *times)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return Timeline(kernels, order, place[rows], *times)
+
+
+def _ordered(kernels: pa.Table) -> tuple[Ints | None, Ints, Ints, Ints]:
+    """Return the row at each place, None if rows are in order; and GPU, start and end there."""
     gpu, start, identity = (
         kernels[name].to_numpy().astype(np.int64, copy=False)
         for name in ("gpu", "start_ns", "kernel_id")
     )
     end = start + kernels["dur_ns"].to_numpy()
-    rows = _covered_rows(trace, which)
     if _in_order(gpu, start, identity):
-        return Timeline(kernels, None, rows, gpu, start, end)
+        return None, gpu, start, end
     order = np.lexsort((identity, start, gpu))
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return Timeline(kernels, order, place[rows], gpu[order], start[order], end[order])
+    return order, gpu[order], start[order], end[order]
 
 
 def _covered_rows(trace: Trace, which: Included) -> Ints:
