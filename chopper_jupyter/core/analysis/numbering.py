@@ -25,7 +25,7 @@ _NARROW = 1 << 31
 """Numbers below this are kept in four bytes."""
 
 _LARGER = 4
-"""A table of five bytes for each possible number may be larger by this than ``dense`` says."""
+"""A table here takes five bytes a number: it may be as large as ``dense`` says of more rows."""
 
 
 class _Numbers(NamedTuple):
@@ -215,7 +215,7 @@ def _present(whole: _Numbers, rows: int) -> _Numbers:
 
 
 def _few(numbers: _Numbers, rows: int) -> bool:
-    return numbers.size <= _LARGER * dense(rows)
+    return numbers.size <= dense(_LARGER * rows)
 
 
 def _places(found: Ints, size: int) -> npt.NDArray[np.int32]:
