@@ -145,8 +145,7 @@ def stack_containers(calls: Iterable[ModuleRange]) -> set[str]:
 
     Examples
     --------
-    >>> from chopper_jupyter.core.align.nesting import POSITION
-    from chopper_jupyter.core.annotations import ModuleRange
+    >>> from chopper_jupyter.core.annotations import ModuleRange
     >>> blocks = [ModuleRange("M", f"layers.{i}", "Block") for i in range(2)]
     >>> stack_containers([*blocks, ModuleRange("M", "head.0", "Linear")])
     {'layers'}
