@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ID_KEYS = ("External id", "correlation")
-USUAL = "traces/hta/ns_resolution_rank0.pt.trace.json.gz"
+USUAL = "traces/hta/df_index_resolver.json.gz"
 FOLDER = Path(tempfile.gettempdir()) / "chopper_jupyter_benchmarks"
 
 

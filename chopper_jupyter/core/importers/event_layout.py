@@ -84,6 +84,23 @@ def _by_role(fields: Any) -> Any:
 NUMBERS_OF, WRITTEN_OF = _by_role(_NUMBERS), _by_role(_WRITTEN)
 """Integer fields of each role, and those that are coded as they are written."""
 
+
+def _by_table() -> Any:
+    """List the columns that rows of each table have, -1 behind the last one."""
+    found = np.full((TABLES, COLUMNS + 1), -1, np.int64)
+    for table, line in enumerate(found):
+        roles = np.flatnonzero(table == TABLE_OF)
+        fields = np.concatenate(
+            [NUMBERS_OF[roles][..., 1].ravel(), WRITTEN_OF[roles][..., 1].ravel()]
+        )
+        columns = {C_ROLE, C_CAT, C_NAME, C_PID, C_TID, *fields[fields >= 0].tolist()}
+        line[: len(columns)] = sorted(columns)
+    return found
+
+
+COLUMNS_OF = _by_table()
+"""Columns of the rows of each table."""
+
 WORDS = (
     PH, CAT, NAME, PID, TID, ARGS, COLLECTIVE, *(f[0] for f in _WRITTEN), *(f[2] for f in _WRITTEN)
 )  # fmt: skip

@@ -18,6 +18,7 @@ from chopper_jupyter.core.importers.event_layout import (
     C_DUR,
     C_TS,
     COLUMNS,
+    COLUMNS_OF,
     HOLES,
     MEMORY,
     NULL,
@@ -158,9 +159,11 @@ def repeated(repeats: Any, buf: Any, i: Any, end: Any, rows: Any, used: Any) -> 
         role = repeats.facts[known, ROLE]
         table = TABLE_OF[max(role, 0)]
         row = rows[table, :, used[table]]
-        if role != COUNTED:
-            for k in range(COLUMNS):
-                row[k] = repeats.rows[known, k]
+        k = 0
+        while role != COUNTED and COLUMNS_OF[table, k] >= 0:
+            column = COLUMNS_OF[table, k]
+            row[column] = repeats.rows[known, column]
+            k += 1
         behind = _fill(repeats, known, buf, i, end, row)
         if behind >= 0 and (role == COUNTED or in_range(role, row)):
             return behind, known

@@ -88,7 +88,7 @@ def string(buf: Any, i: Any, end: Any) -> Any:
     return MORE, kind
 
 
-@inlined
+@compiled
 def number(buf: Any, i: Any, end: Any) -> Any:
     """Read a number; the byte behind it must be there to know that it ended.
 
