@@ -79,6 +79,10 @@ KINDS = {
 """Kind of a category; the remaining ones are runtime calls."""
 
 
+SPARSE = 1 << 20
+"""Codes from which counting may take more memory than sorting."""
+
+
 def tables(
     rows: dict[str, Chunks],
     words: list[bytes],
@@ -246,9 +250,13 @@ def _words(rows: Scanned, name: str) -> Column:
 def _distinct(codes: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[np.int32]]:
     """Return the codes that occur, ascending, and the place of each row's among them.
 
-    As ``numpy.unique`` does by sorting; codes are small, so that counting them is faster. -1
-    stays -1.
+    As ``numpy.unique`` does by sorting; most codes are small, so that counting them is faster.
+    -1 stays -1.
     """
+    if codes.max(initial=-1) >= max(SPARSE, 4 * len(codes)):
+        used, place = np.unique(codes, return_inverse=True)
+        missing = int(used[0] < 0)
+        return used[missing:], (place - missing).astype(np.int32)
     counts = np.bincount(codes + 1)
     used = np.flatnonzero(counts[1:])
     place = np.full(max(len(counts), 1), -1, np.int32)  # the last one is for -1
@@ -277,7 +285,7 @@ def _threads(rows: Scanned, reader: EventReader) -> Ints:
     """Return the number of each row's thread, -1 in the places of other rows."""
     pids, pid = _distinct(rows["pid"])
     tids, tid = _distinct(rows["tid"])
-    pair = pid * len(tids) + tid
+    pair = pid.astype(np.int64) * len(tids) + tid
     pair[rows.among] = -1
     pairs, index = _distinct(pair)
     number = [

@@ -319,6 +319,15 @@ def test_categories_that_come_late_are_counted_once(same):
     assert same(text_of(document))
 
 
+def test_many_processes_and_threads_are_told_apart(same):
+    rank = Rank()
+    for number in range(2000):  # 4 million possible pairs
+        rank.event(
+            ph="X", cat="cpu_op", name="a", pid=number, tid=f"t{number}", ts=number, dur=1, args={}
+        )
+    assert same(text_of(rank.document()))
+
+
 def test_arrows_belong_to_their_process(same):
     arrows = [
         {"ph": ph, "cat": "fwdbwd", "id": number, "pid": pid, "tid": pid, "ts": 1000 + pid}
