@@ -102,7 +102,7 @@ def match(forest: Nesting, numbers: Numbers, module: Ints, flows: pa.Table) -> A
         Host ranges.
     numbers : Numbers
         Sequence numbers, thread ids and names.
-    module : int64 array
+    module : int array
         Nearest module call at or above each position, -1 outside modules.
     flows : pyarrow.Table
         Forward-backward arrows.

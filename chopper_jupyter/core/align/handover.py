@@ -31,7 +31,7 @@ def calls(host: Host) -> Ints:
 
     Returns
     -------
-    int64 array
+    int array
         Position of the ``c10d`` call by position of the work; -1 for all other ranges and
         where the recording does not hold the call.
 

@@ -21,6 +21,9 @@ USER_STEP = re.compile(
 
 NEVER = 2**62
 
+TOO_LARGE = 2**31
+"""No training takes so many steps: a name with such a number means something else."""
+
 
 @dataclass(frozen=True)
 class Iterations:
@@ -92,12 +95,16 @@ def find(marks: Ranges, annotations: Ranges, optimizer: Ranges, others: Ints) ->
 
 def _from_steps(steps: list[tuple[int, int, int]], notes: tuple[str, ...]) -> Iterations:
     """Use step ranges: their starts are reliable, their ends only for the last one."""
-    start, number, end = (np.array(column, np.int64) for column in zip(*steps, strict=True))
+    small = [(start, min(number, TOO_LARGE), end) for start, number, end in steps]
+    start, number, end = (np.array(column, np.int64) for column in zip(*small, strict=True))
     keep = np.concatenate([[True], np.diff(start) > 0])
     start, number, end = start[keep], number[keep], end[keep]
     if len(np.unique(number)) < len(number) or (np.diff(number) <= 0).any():
         number = np.arange(len(number), dtype=np.int64)
         notes = (*notes, "recorded step numbers do not increase: iterations are numbered from 0")
+    elif number[-1] >= TOO_LARGE:
+        number = np.arange(len(number), dtype=np.int64)
+        notes = (*notes, "recorded step numbers are too large: iterations are numbered from 0")
     until = np.concatenate([start[1:], [max(int(end[-1]), int(start[-1]) + 1)]])
     # A gap between two steps (another profiler cycle) belongs to neither.
     far = (until[:-1] - end[:-1]) > np.maximum(end[:-1] - start[:-1], 1)

@@ -20,6 +20,7 @@ from chopper_jupyter.core.align import (
     scaler,
     scopes,
 )
+from chopper_jupyter.core.align.distinct import renumber
 from chopper_jupyter.core.align.host import Host, pick
 from chopper_jupyter.core.align.nesting import POSITION
 from chopper_jupyter.core.annotations import ModuleRange, parse_iteration_mark
@@ -331,7 +332,8 @@ def _micro_batch(iteration: Ints, pair: Ints, phase: Ints) -> Ints:
     rows = np.flatnonzero(ok)
     if len(rows):
         iteration, pair = iteration[rows], pair[rows]
-        first = np.full(int(iteration.max()) + 1, np.iinfo(pair.dtype).max, pair.dtype)
+        found, iteration = renumber(iteration, int(iteration.max()) + 1)
+        first = np.full(len(found), np.iinfo(pair.dtype).max, pair.dtype)
         np.minimum.at(first, iteration, pair)
         result[rows] = pair - first[iteration]
     return result

@@ -14,7 +14,6 @@ from chopper_jupyter.core.align import kernels, memory_rows, op_flops, scopes, s
 from chopper_jupyter.core.align.host import Host, host_of
 from chopper_jupyter.core.align.levels import Levels, assign
 from chopper_jupyter.core.align.tables import ops_table, spans_table
-from chopper_jupyter.core.freed_memory import give_back
 from chopper_jupyter.core.quality import Quality
 from chopper_jupyter.core.schema import conform
 
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chopper_jupyter.core.events import RankEvents
-
-MANY_RANGES = 200_000
-"""Ranges from which it is worth giving back what they needed, before the largest table is made."""
 
 LINK_COLUMNS = {
     "launch": "launch_ns",
@@ -83,8 +79,6 @@ def link(events: RankEvents) -> LinkedRank:
     notes = (
         *levels.cuts.notes, *_lost(host, levels), *made.notes, *counted.notes, *memory.notes,
     )  # fmt: skip
-    if events.ranges.num_rows >= MANY_RANGES:
-        give_back()
     linked = LinkedRank(
         _gpus(events, made.devices, device_kind),
         spans_table(host, levels, syncs.find(events.launches, host, levels)),

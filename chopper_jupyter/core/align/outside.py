@@ -62,7 +62,7 @@ class Place:
         Of those, the ones after which no other forward comes first.
     before_step : bool array
         After the backward, with a step to come before the next forward.
-    micro_batch : int64 array
+    micro_batch : int array
         Forward-backward pairs begun so far in the whole recording, counted from 0; -1 before.
     same_thread : bool array
         On a thread that runs forwards or steps. Elsewhere (data loading, communication) the

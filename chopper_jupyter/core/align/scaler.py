@@ -35,7 +35,7 @@ def part(
         Host ranges.
     names, words : int array, list of str
         Name of each position as a code into ``words``.
-    top : int64 array
+    top : int array
         Outermost operator at or above each position, below modules, engine and optimizer.
     steps : bool array
         Calls of optimizers, before which nothing leads up to an update.

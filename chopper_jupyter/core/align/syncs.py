@@ -32,9 +32,9 @@ class Syncs(NamedTuple):
         Names of the calls.
     tid, start, dur : int64 arrays
         Thread and time.
-    iteration : int64 array
+    iteration : int array
         Iteration each began in; -1 for none.
-    host : int64 array
+    host : int array
         Position of the innermost host range around each; -1 for none.
     """
 

@@ -37,7 +37,7 @@ C_DEVICE_TYPE, C_ALLOCATED, C_RESERVED = C_STREAM, C_SEQ, C_FWD  # of memory, wh
 
 # What a category means, by its code in the word table (the categories are seeded first).
 RANGE, STACK, LAUNCH, ACTIVITY, FLOW, MEMORY, DROP, UNKNOWN = range(8)
-FLOW_START, FLOW_END, ODD = 10, 11, 12
+FLOW_START, FLOW_END = 10, 11
 
 TABLE_OF = np.array([0, 0, 1, 2, 3, 4])
 """Table of each role that has rows: ranges, launches, device activities, arrows, memory."""

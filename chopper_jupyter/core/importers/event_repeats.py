@@ -78,7 +78,7 @@ class Repeats(NamedTuple):
 
 
 def new_repeats() -> Repeats:
-    """Make room, with nothing remembered: all places hold a byte that no event begins with."""
+    """Make room, with nothing remembered: a byte that no event begins with in every place."""
     facts = np.zeros((PLACES, 6), np.int64)
     facts[:, LENGTH] = 1
     return Repeats(
@@ -100,7 +100,7 @@ def _far(past: Any) -> Any:
 
 @inlined
 def _equal(text: Any, p: Any, buf: Any, i: Any, n: Any) -> Any:
-    """Say whether ``n`` bytes are the same."""
+    """Say whether ``n`` bytes are the same, at least one."""
     while n > BLOCK:
         if differing(text, p, buf, i) != 0:
             return False
@@ -204,7 +204,10 @@ def remember(
     repeats: Any, buf: Any, start: Any, behind: Any, notes: Any, role: Any, rows: Any,
     used: Any,
 ) -> Any:  # fmt: skip
-    """Remember an event that was parsed; return its place, which may hold it already, or -1."""
+    """Remember an event that was parsed; return its place, which may hold it already, or -1.
+
+    A place is known by a hash alone: what it holds is compared when it is used.
+    """
     length, count = behind - start, notes.count[0]
     if length > WIDTH or count > HOLES:
         return np.int64(-1)
@@ -227,9 +230,10 @@ def remember(
     _columns(role, notes)
     for h in range(kept):
         slot = notes.hole[h, 2]
+        latest = slot >= 0 and notes.start[slot] == notes.hole[h, 0]  # of a key that comes twice
         repeats.holes[known, h, FIRST] = notes.hole[h, 0] - start
         repeats.holes[known, h, BEHIND] = notes.hole[h, 1] - start
-        repeats.holes[known, h, COLUMN] = notes.column[slot] if slot >= 0 else -1
+        repeats.holes[known, h, COLUMN] = notes.column[slot] if latest else -1
     for k in range(length):
         repeats.text[known * STRIDE + k] = buf[start + k]
     facts[known, HASH], facts[known, LENGTH] = np.int64(mixed), length

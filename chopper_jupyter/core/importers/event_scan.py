@@ -344,9 +344,10 @@ def scan(
         if full or state[ODD_USED] >= len(odd):
             return NO_ROOM, i
         start = i
-        i, known = repeated(repeats, buf, start, end, rows, used)
-        role = IS_ODD
+        role, known = IS_ODD, np.int64(-1)
         is_event = byte(buf, start) == OPEN_OBJECT
+        if is_event:
+            i, known = repeated(repeats, buf, start, end, rows, used)
         if known < 0:
             i = _event(buf, start, end, keys, notes) if is_event else value(buf, start, end)[0]
             if i == MORE:

@@ -12,7 +12,7 @@ from chopper_jupyter.core.events import DEVICE, FLOWS, LAUNCHES, MEMORY, RANGES
 from chopper_jupyter.core.importers import event_layout as scanner
 from chopper_jupyter.core.importers.json_stream import read_value
 from chopper_jupyter.core.importers.kineto_args import HOST_MEMORY, compact_json, dimensions
-from chopper_jupyter.core.importers.kineto_columns import at_home, joined, table_of
+from chopper_jupyter.core.importers.kineto_columns import at_home, joined, table_of, valid_text
 from chopper_jupyter.core.importers.merged_columns import Column, absent, arrow, filled
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def _distinct(codes: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[np.int32]]:
 
 def _meaning(raw: Column, text_of: Callable[[Any], str | None]) -> Column:
     """Replace each distinct written value by its text; different spellings may mean the same."""
-    texts = [text_of(read_value(word)) for word in raw.words or ()]
+    texts = [valid_text(text_of(read_value(word))) for word in raw.words or ()]
     words = {text: i for i, text in enumerate(dict.fromkeys(t for t in texts if t is not None))}
     to = np.array([*(-1 if t is None else words[t] for t in texts), -1], np.int32)
     index = to[raw.values]

@@ -158,7 +158,7 @@ def table_of(schema: pa.Schema, rows: Sequence[tuple[Any, ...]], base_ns: int) -
         elif field.name in SHIFTED:
             arrays.append(pa.array(np.array(values, dtype=np.int64) + base_ns))
         elif pa.types.is_string(field.type):
-            arrays.append(pa.array([_valid(v) for v in values], type=field.type))
+            arrays.append(pa.array([valid_text(v) for v in values], type=field.type))
         else:
             arrays.append(pa.array(values, type=field.type))
     return pa.table(arrays, schema=schema)
@@ -172,7 +172,7 @@ def _encode(values: tuple[Any, ...]) -> pa.DictionaryArray:
         dtype=np.int32,
         count=len(values),
     )
-    names = [_valid(v) for v in codes]
+    names = [valid_text(v) for v in codes]
     encoded = pa.DictionaryArray.from_arrays(
         pa.array(index, mask=index < 0), pa.array(names, pa.string())
     )
@@ -181,7 +181,7 @@ def _encode(values: tuple[Any, ...]) -> pa.DictionaryArray:
     return encoded.cast(pa.string()).dictionary_encode()
 
 
-def _valid(text: str | None) -> str | None:
+def valid_text(text: str | None) -> str | None:
     """Replace lone surrogates, which JSON can spell and UTF-8 cannot."""
     if text is None or text.isascii():
         return text

@@ -67,7 +67,7 @@ MAX_EVENT = 64 << 20
 DROP_COLUMNS = 256
 
 ROWS, ODD_ROWS = 4000, 1 << 11
-"""Room for the events of one call of the scanner; small enough to stay in the processor's cache."""
+"""Room for the rows of each table, and for odd events, in one call of the scanner."""
 
 
 @dataclass

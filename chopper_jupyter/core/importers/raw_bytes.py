@@ -1,6 +1,7 @@
 """Eight bytes at a time: loads and tests that the compiled scanner is made of.
 
-The buffer must hold ``PADDING`` zero bytes behind its text, because a load may pass its end.
+The buffer must hold ``PADDING`` zero bytes behind its text, because a load may pass its end, by
+``BLOCK`` bytes at most.
 The order of bytes in a word is the little-endian one: see ``IS_LITTLE``.
 """
 

@@ -70,6 +70,16 @@ def test_the_latest_of_a_doubled_key_counts():
     assert rows[0, layout.C_DUR] == 9000
 
 
+@pytest.mark.parametrize("key", ["External id", "Sequence number", "Fwd thread id"])
+def test_a_negative_number_behind_a_plain_one_counts(key):
+    doubled = json.dumps(op(**{key: 3})).replace(f'"{key}": 3', f'"{key}": 3, "{key}": -4')
+    first, rows = scanned([doubled, doubled, doubled], [doubled])
+    columns = [layout.C_EXTERNAL, layout.C_SEQ, layout.C_FWD]
+    assert -4 in first[2, columns]
+    assert -4 in rows[0, columns]
+    assert 3 not in rows[0, [c for c in columns if rows[0, c] == -4]]
+
+
 def test_long_events_are_parsed():
     long = [op(**{f"key {k}": k for k in range(2 * layout.HOLES)}), op(more="x" * 2000)]
     first, rows = scanned(long * 3, long)

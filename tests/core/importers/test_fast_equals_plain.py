@@ -319,6 +319,28 @@ def test_categories_that_come_late_are_counted_once(same):
     assert same(text_of(document))
 
 
+@pytest.mark.parametrize("key", ["grid", "block", "Input type", "Input Dims"])
+def test_half_a_surrogate_in_a_list_is_read_alike(key, same):
+    event = (
+        '{"ph":"X","cat":"CAT","name":"a","pid":1,"tid":1,"ts":5,"dur":1,'
+        '"args":{"device":0,"stream":7,"KEY":["\\ud800"]}}'
+    ).replace("KEY", key)
+    assert same(f"[{event.replace('CAT', 'kernel')},{event.replace('CAT', 'cpu_op')}]")
+
+
+@pytest.mark.parametrize(
+    "key", ["External id", "Sequence number", "correlation", "bytes", "stream"]
+)
+def test_doubled_keys_of_repeated_events_are_read_alike(key, same):
+    events = [
+        f'{{"ph":"X","cat":"{cat}","name":"a","pid":1,"tid":7,"ts":{ts},"dur":2,'
+        f'"args":{{"device":0,"stream":7,"{key}":{ts},"{key}":-4}}}}'
+        for ts in range(100, 106)
+        for cat in ("cpu_op", "cuda_runtime", "kernel")
+    ]
+    assert same("[" + ",".join(events) + "]")
+
+
 def test_many_processes_and_threads_are_told_apart(same):
     rank = Rank()
     for number in range(2000):  # 4 million possible pairs
