@@ -64,16 +64,19 @@ def flops_of(name: str, shapes: str | None, concrete: str | None) -> Flops | Non
     written = json.loads(concrete) if concrete is not None else []
     if not isinstance(dims, list) or not isinstance(written, list) or not _are_sizes(dims):
         return None
+    count: Any = None
+    certain = True
     try:
         if name in _PRODUCTS:
-            return Flops(_PRODUCTS[name](dims))
-        if flops_convolution.has_formula(name):
+            count = _PRODUCTS[name](dims)
+        elif flops_convolution.has_formula(name):
             count = flops_convolution.flops(name, dims, written)
-            return None if count is None else Flops(count)
-        found = flops_attention.flops(name, dims, written)
+        elif (found := flops_attention.flops(name, dims, written)) is not None:
+            count, certain = found
     except (IndexError, KeyError, TypeError, ValueError):
         return None  # shapes of another form than the operator has: not known, never guessed
-    return None if found is None else Flops(*found)
+    # lists in the place of sizes multiply to a list
+    return Flops(count, certain) if type(count) is int else None
 
 
 def _are_sizes(value: Any) -> bool:

@@ -230,6 +230,11 @@ def test_padding_by_word():
     assert flops("aten::conv2d", shapes, valid) == 2 * 2 * 49 * 4 * 27
 
 
+def test_lists_in_the_place_of_sizes_are_unknown():
+    assert flops("aten::matmul", [[[]], [[]]]) is None
+    assert flops("aten::mm", [[2, 3], [3, [4]]]) is None
+
+
 @given(
     st.sampled_from(["aten::mm", "aten::matmul", "aten::conv2d", "aten::convolution_backward",
                      "aten::_flash_attention_forward", "aten::scaled_dot_product_attention"]),

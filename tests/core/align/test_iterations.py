@@ -70,6 +70,13 @@ def test_step_numbers_that_do_not_increase_are_renumbered_and_noted():
     assert "numbered from 0" in cuts.notes[0]
 
 
+def test_step_numbers_beyond_all_bounds_are_renumbered_and_noted():
+    steps = ranges(("ProfilerStep#5", 0, 90), (f"ProfilerStep#{10**20}", 100, 200))
+    cuts = find_all(ranges(), steps, ranges())
+    assert cuts.number.tolist() == [0, 1]
+    assert "too large" in cuts.notes[0]
+
+
 def test_numbered_user_ranges_serve_where_there_are_no_steps():
     cuts = find_all(ranges(), ranges(("iteration 3", 0, 50), ("forward", 5, 20)), ranges())
     assert at(cuts, 10, 60) == [3, -1]
