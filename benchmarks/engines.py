@@ -4,7 +4,7 @@ Each makes columns of all complete events of the same gzipped file: exact nanose
 categories as codes, two ids. Measured with 53 MB of JSON on two busy cores:
 
 The compiled scanner reads it in 0.9 CPU s, msgspec's structs in 2.6, orjson in 2.7, json in 3.2.
-It costs 213 MB installed (numba, llvmlite), 20 to 30 CPU s of compiling once a machine, and 1.2 CPU s
+It costs 213 MB installed (numba, llvmlite), 20 to 30 CPU s of compiling once a machine, and 1.2
 at the start of a process; so it is the extra ``fast``, and small files never wait for it.
 It alone keeps exact times without an object per event, and frees other threads meanwhile.
 The plain path is json: no dependency, and right for damaged files, which msgspec would not be.
