@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chopper_jupyter.core.align.distinct import distinct
+from chopper_jupyter.core.align.host import pick
 from chopper_jupyter.core.align.nesting import POSITION
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ class Numbers:
 
     def named(self, test: Callable[[str], bool]) -> Mask:
         """Mark the positions whose name passes a test."""
-        hit = np.array([test(word) for word in self.words], bool)
-        return hit.take(self.names) if len(self.names) else np.zeros(0, bool)
+        return pick(np.array([test(word) for word in self.words], bool), self.names)
 
 
 def match(forest: Nesting, numbers: Numbers, module: Ints, flows: pa.Table) -> Autograd:

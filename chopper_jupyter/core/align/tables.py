@@ -52,7 +52,7 @@ def ops_table(host: Host, levels: Levels) -> pa.Table:
         "name": encode(host.names[at], host.words),
         "start_ns": start,
         "dur_ns": forest.end[at] - start,
-        "tid": forest.tid[at].astype(np.int64),
+        "tid": forest.tid[at],
         "autograd_seq": nullable(host.ints("seq")[at]),
         "forward_op_id": nullable(_forward_op(host, levels.partner[at])),
         "iteration": nullable(levels.iteration[at]),
